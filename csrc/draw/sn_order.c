@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "../base/sn_bits.h"
-#include "../base/sn_foresee.h"
+#include "../base/sn_prefetch.h"
 #include "../base/sn_status.h"
 
 #define NONE UINT32_MAX
@@ -21,10 +21,10 @@
 #define GROUP 128u
 #define MAX_AHEAD 1024u /* a power of two */
 
-typedef struct sn_ahead {
+typedef struct sn_readahead {
     uint32_t sample;
     uint32_t after; /* the cursor when it was offered */
-} sn_ahead;
+} sn_readahead;
 
 /* So many samples that are left may be listed, which takes some 5 ms, where so many times as many places are to be
  * passed. In a permutation that is a table that takes no time. */
@@ -178,13 +178,13 @@ void sn_order_look_ahead(sn_order *order, uint32_t wanted)
         uint32_t samples[GROUP];
         for (uint32_t i = 0; i < n; i++) {
             samples[i] = order->rest ? order->rest[order->looked + i] : sn_order_at(order, order->looked + i);
-            sn_foresee(&order->taken[samples[i] >> 6]);
+            sn_prefetch(&order->taken[samples[i] >> 6]);
         }
         for (uint32_t i = 0; i < n; i++) {
             order->looked++;
             if (!sn_order_is_taken(order, samples[i]))
                 order->ahead[order->ahead_last++ % MAX_AHEAD] =
-                    (sn_ahead){samples[i], order->rest ? order->cursor : order->looked};
+                    (sn_readahead){samples[i], order->rest ? order->cursor : order->looked};
         }
     }
 }
@@ -217,7 +217,7 @@ uint32_t sn_order_next(sn_order *order)
             sn_order_look_ahead(order, 1);
         if (order->ahead_first == order->ahead_last)
             break;
-        const sn_ahead *next = &order->ahead[order->ahead_first++ % MAX_AHEAD];
+        const sn_readahead *next = &order->ahead[order->ahead_first++ % MAX_AHEAD];
         order->cursor = next->after;
         if (!sn_order_is_taken(order, next->sample))
             return order->in_turn = next->sample;

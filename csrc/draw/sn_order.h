@@ -38,7 +38,7 @@ typedef struct {
     uint64_t *taken;
     uint32_t *rest, n_rest; /* what was left when that was listed; NULL: not yet */
     sn_rng rng;             /* for the order of these */
-    struct sn_ahead *ahead; /* what was untaken of the places from the cursor, or of the rest, to `looked` */
+    struct sn_readahead *ahead; /* what was untaken of the places from the cursor, or of the rest, to `looked` */
     uint32_t ahead_first, ahead_last, looked;
     uint32_t *deferred;
     uint32_t read, kept, count, capacity;

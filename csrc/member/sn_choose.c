@@ -1,7 +1,7 @@
 #include "sn_choose.h"
 
 #include "../base/sn_bits.h"
-#include "../base/sn_foresee.h"
+#include "../base/sn_prefetch.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../store/sn_want.h"
@@ -26,28 +26,28 @@ static void take(sn_chooser *chooser, uint32_t sample)
 }
 
 /* Ask for what serving the next samples of its own touches. */
-static void foresee(const sn_chooser *chooser, uint32_t n)
+static void prefetch(const sn_chooser *chooser, uint32_t n)
 {
     uint32_t samples[AT_ONCE], known = 0;
 
     while (known < n && known < AT_ONCE && (samples[known] = sn_order_ahead(&chooser->order, known)) != SN_NONE)
         known++;
     for (uint32_t i = 0; i < known; i++) {
-        sn_foresee(&segment_of(chooser)->first[samples[i]]);
+        sn_prefetch(&segment_of(chooser)->first[samples[i]]);
         sn_fetch(&chooser->order.taken[samples[i] >> 6]);
     }
-    sn_want_foresee(segment_of(chooser), samples, known);
+    sn_want_prefetch(segment_of(chooser), samples, known);
 }
 
 /* The same for copies, whose records are at hand. */
-static void foresee_copies(const sn_chooser *chooser, const uint32_t *slots, uint32_t n)
+static void prefetch_copies(const sn_chooser *chooser, const uint32_t *slots, uint32_t n)
 {
     const sn_segment *segment = segment_of(chooser);
 
     for (uint32_t i = 0; i < n; i++) {
         if (!segment->slots[slots[i]].alone)
-            sn_foresee(&segment->first[segment->slots[slots[i]].sample]);
-        sn_slot_foresee_move(segment, slots[i]);
+            sn_prefetch(&segment->first[segment->slots[slots[i]].sample]);
+        sn_slot_prefetch_move(segment, slots[i]);
     }
 }
 
@@ -81,7 +81,7 @@ static uint32_t serve_substitutes(sn_chooser *chooser, uint32_t n, sn_item *item
                 : sn_want_pick(segment, row, sn_rng_below(&chooser->rng, *eligible.total), n - served, slots);
         for (uint32_t i = 0; i < picked; i++) {
             if (i % AT_ONCE == 0)
-                foresee_copies(chooser, slots + i, picked - i < AT_ONCE ? picked - i : AT_ONCE);
+                prefetch_copies(chooser, slots + i, picked - i < AT_ONCE ? picked - i : AT_ONCE);
             int is_alone = segment->slots[slots[i]].alone;
             /* Of two copies of one sample the first that was taken ended the want of the other. */
             if (!sn_bit_get(eligible.words, slots[i]) || sn_serve_copy(&chooser->client, slots[i], &items[served]) != 0)
@@ -148,7 +148,7 @@ static void serve_exact(sn_chooser *chooser, sn_item *item)
 {
     uint32_t sample = sn_order_next(&chooser->order);
 
-    if (sn_divide_serve(&chooser->peers, &chooser->client, sample, SN_MAKES_OWN, !chooser->hands_over, item))
+    if (sn_exact_share_serve(&chooser->peers, &chooser->client, sample, SN_MAKES_OWN, !chooser->hands_over, item))
         take(chooser, sample);
     else
         sn_order_take(&chooser->order, sample);
@@ -158,7 +158,7 @@ void sn_choose_again(sn_chooser *chooser, int takes_over, sn_item *item)
 {
     uint32_t given_up;
 
-    if (sn_divide_again(&chooser->peers, &chooser->client, takes_over ? SN_MAKES_ALL : SN_MAKES_OWN, item, &given_up))
+    if (sn_exact_share_again(&chooser->peers, &chooser->client, takes_over ? SN_MAKES_ALL : SN_MAKES_OWN, item, &given_up))
         sn_want_taken(segment_of(chooser), row_of(chooser), item->sample);
     sn_holder_done(chooser->client.holder, given_up);
 }
@@ -374,7 +374,7 @@ void sn_choose(sn_chooser *chooser, uint32_t n, sn_item *items)
     }
     for (uint32_t i = 0; served < n; i++, served++) {
         if (i % AT_ONCE == 0)
-            foresee(chooser, n - served);
+            prefetch(chooser, n - served);
         if (chooser->client.exact)
             serve_exact(chooser, &items[served]);
         else

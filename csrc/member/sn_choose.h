@@ -7,7 +7,7 @@
  *   its own       the next samples of its own order, but those that are being prepared
  *
  * In this order, until all places are filled. Whatever is chosen is taken: from the order, and in the member's
- * seen bits. A member whose copies are exact fills all places with the next samples of its own order (sn_divide.h).
+ * seen bits. A member whose copies are exact fills all places with the next samples of its own order (sn_exact_share.h).
  *
  * Lives in   private memory of its member.
  * Callers    the lock holder.     Blocking  never.
@@ -19,7 +19,7 @@
 #include "../draw/sn_due.h"
 #include "../draw/sn_order.h"
 #include "../store/sn_serve.h"
-#include "sn_divide.h"
+#include "sn_exact_share.h"
 #include "sn_subsets.h"
 
 typedef struct {

@@ -13,7 +13,7 @@
 #include "../store/sn_store.h"
 #include "../store/sn_want.h"
 #include "sn_choose.h"
-#include "sn_regroup.h"
+#include "sn_pacing.h"
 
 #define TELL_AT_ONCE 16384u /* places, in each draw: half a millisecond */
 #define LOOK_AGAIN_MS 10    /* without the lock, what is looked for again is looked for again later */
@@ -32,7 +32,7 @@ struct sn_member {
     int can_tell, is_alone;
     uint32_t told; /* so many places of its order are in its timetable */
 
-    sn_regroup regroup; /* where its copies are exact */
+    sn_pacing regroup; /* where its copies are exact */
 
     int apart;  /* drew without the lock since: the lock is only tried */
     int behind; /* the mirror of its seen bits is, for then or for another reason */
@@ -134,7 +134,7 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
     member->chooser.client.in_order = !member->chooser.exchanges;
     member->chooser.hands_over = options->hands_over;
     member->can_tell = options->client.keeps && !member->chooser.exchanges && options->epoch.places > 0;
-    sn_regroup_init(&member->regroup);
+    sn_pacing_init(&member->regroup);
     sn_rng_start(&member->chooser.rng, options->epoch.seed, options->job_key, options->epoch.epoch, 0,
                  SN_STREAM_CHOOSE);
 
@@ -366,7 +366,7 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     if (member->chooser.client.exact || member->can_tell)
         tell_drawn(member);
     if (member->chooser.client.exact)
-        sn_regroup_find(&member->regroup, &member->chooser.client, sn_choose_window(&member->chooser),
+        sn_pacing_find(&member->regroup, &member->chooser.client, sn_choose_window(&member->chooser),
                         member->chooser.order.left, n);
     for (uint32_t i = 0; member->options.hands_over && i < n; i++) {
         hand(member, items[i].source_entry);
@@ -391,7 +391,7 @@ _Atomic uint32_t *sn_member_progress(const sn_member *member)
 void sn_member_taken(sn_member *member, uint32_t samples, uint64_t waited_ns, uint64_t now_ns, int slowly)
 {
     if (divides(member))
-        sn_regroup_taken(&member->regroup, member->segment, member->holder.row, samples, waited_ns, now_ns, slowly);
+        sn_pacing_taken(&member->regroup, member->segment, member->holder.row, samples, waited_ns, now_ns, slowly);
 }
 
 int sn_member_waits_for_laggard(const sn_member *member)
@@ -402,7 +402,7 @@ int sn_member_waits_for_laggard(const sn_member *member)
 int sn_member_may_draw(sn_member *member, uint64_t patience_ns, uint64_t now_ns)
 {
     return !divides(member) ||
-           sn_regroup_may_draw(&member->regroup, member->segment, drawn_of(member), patience_ns, now_ns);
+           sn_pacing_may_draw(&member->regroup, member->segment, drawn_of(member), patience_ns, now_ns);
 }
 
 uint64_t sn_member_place(const sn_member *member)
@@ -410,7 +410,7 @@ uint64_t sn_member_place(const sn_member *member)
     return (uint64_t)member->options.epoch.epoch * member->chooser.order.perm.n + drawn_of(member);
 }
 
-void sn_member_near(sn_member *member, const sn_near *near)
+void sn_member_near(sn_member *member, const sn_rendezvous *near)
 {
     member->chooser.peers.hosts = *near;
 }

@@ -7,9 +7,9 @@
  *              |
  *              +-- or hands them over to a worker process: claims, see sn_worker.h
  *              |
- *              +-- or awaits what another job's member makes: looks again, see sn_divide.h
+ *              +-- or awaits what another job's member makes: looks again, see sn_exact_share.h
  *              |
- *              +-- or waits before a draw, for a member that is far behind: see sn_regroup.h
+ *              +-- or waits before a draw, for a member that is far behind: see sn_pacing.h
  *              |
  *              +-- or is given the samples, by a sampler of the user's: it has no order, and others expect it nowhere
  *
@@ -31,7 +31,7 @@
 #ifndef SN_MEMBER_H
 #define SN_MEMBER_H
 
-#include "../base/sn_near.h"
+#include "../base/sn_rendezvous.h"
 #include "../draw/sn_order.h"
 #include "../store/sn_serve.h"
 
@@ -79,7 +79,7 @@ int sn_member_draw_given(sn_member *member, const uint32_t *samples, uint32_t n,
 uint64_t sn_member_place(const sn_member *member);
 
 /* These other hosts make the same copies from now on, of a member whose copies are exact. */
-void sn_member_near(sn_member *member, const sn_near *near);
+void sn_member_near(sn_member *member, const sn_rendezvous *near);
 
 /* Look again for what these places await, of a member whose copies are exact: as they were drawn, and not done.
  * `takes_over`: what nobody makes yet is this member's to make. `blamed`: a bit for each row that was waited for in
@@ -90,7 +90,7 @@ void sn_member_near(sn_member *member, const sn_near *near);
 int sn_member_look_again(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
                          const uint64_t blamed[SN_MAX_ROWS / 64]);
 
-/* Whether it may draw now, or is to wait for a member that is far behind in the same order: see sn_regroup.h. Asked again
+/* Whether it may draw now, or is to wait for a member that is far behind in the same order: see sn_pacing.h. Asked again
  * and again; `patience_ns`: while that one finishes nothing. Takes no lock. */
 int sn_member_may_draw(sn_member *member, uint64_t patience_ns, uint64_t now_ns);
 

@@ -8,7 +8,7 @@
 #include "../store/sn_rows.h"
 #include "../store/sn_store.h"
 #include "../store/sn_want.h"
-#include "sn_divide.h"
+#include "sn_exact_share.h"
 
 #define LOOK_AGAIN_MS 10 /* without the lock, what is looked for again is looked for again later */
 #define SEQUENCE 4 /* so many samples at equal distances are no random order: of n, chance makes them once in n * n */
@@ -107,7 +107,7 @@ static void look_up_exact(sn_worker *worker, uint32_t row, const sn_claim *claim
 {
     int is_to_come = claim->awaited == SN_AWAITS_PEER;
 
-    if (sn_divide_serve(&worker->peers, &worker->client, item->sample, is_to_come ? SN_MAKES_NOTHING : SN_MAKES_ALL, 1,
+    if (sn_exact_share_serve(&worker->peers, &worker->client, item->sample, is_to_come ? SN_MAKES_NOTHING : SN_MAKES_ALL, 1,
                         item) &&
         is_to_come)
         sn_want_taken(worker->client.holder->segment, row, item->sample);
@@ -221,7 +221,7 @@ int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generatio
 
         if (!items[i].awaited)
             continue;
-        if (sn_divide_again(&worker->peers, &worker->client, takes_over ? SN_MAKES_ALL : SN_MAKES_NOTHING, &items[i],
+        if (sn_exact_share_again(&worker->peers, &worker->client, takes_over ? SN_MAKES_ALL : SN_MAKES_NOTHING, &items[i],
                             &given_up) &&
             is_there(worker, row, row_generation))
             sn_want_taken(segment, row, items[i].sample);

@@ -12,7 +12,7 @@
  * member was reaped finds that the claim does not hold and prepares privately.
  *
  * Of exact copies a claim may be of one that another job makes (sn_claim.awaited). The worker prepares all else, and
- * then looks again, until it goes on by itself: see sn_divide.h for what it may wait for.
+ * then looks again, until it goes on by itself: see sn_exact_share.h for what it may wait for.
  *
  * Lives in   private memory; its row is the process's own, which several workers may share.
  * Callers    one thread at a time a worker.

@@ -51,7 +51,7 @@ int sn_offers_collect(sn_offers *offers, sn_batch *batch)
     int rc = reserve(offers, offers->n + batch->n_places);
 
     for (uint32_t i = 0; i < batch->n_places && rc == 0; i++) {
-        sn_place *place = &batch->places[i];
+        sn_batch_item *place = &batch->places[i];
         if (place->status != 0 || !place->kept)
             continue;
         offers->copies[offers->n++] = (sn_copy){place->kept, place->offer};
@@ -60,7 +60,7 @@ int sn_offers_collect(sn_offers *offers, sn_batch *batch)
     return rc;
 }
 
-void sn_batch_doubt(sn_place *place)
+void sn_batch_doubt(sn_batch_item *place)
 {
     const sn_context *context = place->batch->context;
     sn_item *item = &place->item;
@@ -86,7 +86,7 @@ static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check
     uint64_t *checked = batch->context->checked;
 
     for (uint32_t i = 0; i < drawn; i++) {
-        sn_place *place = &batch->places[i];
+        sn_batch_item *place = &batch->places[i];
         sn_batch_doubt(place);
         if (batch->context->check_every == 0 || (place->item.source != SN_ENCODED && place->item.source != SN_DECODED))
             continue;
@@ -175,7 +175,7 @@ int sn_batch_draw_given(sn_batch *batch, sn_member *member, sn_offers *offers, u
 void sn_batch_settle(sn_batch *batch, sn_member *member)
 {
     for (uint32_t i = 0; i < batch->n_places; i++) {
-        sn_place *place = &batch->places[i];
+        sn_batch_item *place = &batch->places[i];
         if (!atomic_load_explicit(&place->settled, memory_order_acquire))
             continue;
         sn_member_done(member, &place->item, 1);
@@ -195,7 +195,7 @@ void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
     memset(sums, 0, sizeof *sums);
     sums->peer_wait_ns = batch->peer_wait_ns;
     for (uint32_t i = 0; i < batch->n_places; i++) {
-        const sn_place *place = &batch->places[i];
+        const sn_batch_item *place = &batch->places[i];
 
         sums->read_bytes += place->read_bytes;
         if (place->status != 0)

@@ -8,7 +8,7 @@
  *               +--> READING --> READ AHEAD ---+    while storage is slow: its file, by a thread that only reads;
  *               ^                              |    and each file that is fetched from elsewhere, or from other hosts
  *               +---- bytes are wanted --------+    its cached payload is damaged: its file is to be fetched
- *   AWAITED ----^                                   another job makes its copy: passed over until then (sn_await.h)
+ *   AWAITED ----^                                   another job makes its copy: passed over until then (sn_copy_wait.h)
  *
  * Lives in   private memory. Made and freed by the iterator's thread; in between, a place
  *            belongs to the thread that claimed it.
@@ -106,7 +106,7 @@ typedef struct {
     int is_of_mask; /* `rc` is that of a pair's mask */
 } sn_file;
 
-typedef struct sn_place {
+typedef struct sn_batch_item {
     sn_item item;
     _Atomic uint32_t settled; /* nobody will touch its slots again; release, see sn_batch_settle() */
     int32_t status;           /* 0; SN_E_FOR_PILLOW: wants sn_finish(); else the failure */
@@ -118,7 +118,7 @@ typedef struct sn_place {
     uint8_t check;            /* compare what it is served from with the file: see sn_context.check_every */
     uint8_t is_suspect;       /* its file has changed: it is served from the cache only if that has come to the same */
     uint8_t different;        /* it was, and is another */
-    uint8_t is_held_back;     /* the iterator's thread's: it is AWAITED, see sn_await.h */
+    uint8_t is_held_back;     /* the iterator's thread's: it is AWAITED, see sn_copy_wait.h */
     uint8_t was_coming;       /* likewise: another job was making its copy, and that was looked for again */
     sn_spent spent;
     uint64_t turn;  /* tells the draws of one sample in an epoch apart, by their random numbers; 0: there is one */
@@ -137,8 +137,8 @@ typedef struct sn_place {
     /* Under the pool's mutex. */
     enum sn_stage stage;
     struct sn_batch *batch;
-    struct sn_place *following; /* that was read ahead */
-} sn_place;
+    struct sn_batch_item *following; /* that was read ahead */
+} sn_batch_item;
 
 /* An accepted offer: copy the private payload into its slot. */
 typedef struct {
@@ -148,7 +148,7 @@ typedef struct {
 
 typedef struct sn_batch {
     const sn_context *context;
-    sn_place *places;
+    sn_batch_item *places;
     uint32_t n_places;
     uint8_t *out;    /* n_places * context->item_bytes */
     uint8_t *beside; /* n_places * context->beside_bytes: the masks of pairs, or how pictures were moved */
@@ -164,12 +164,12 @@ typedef struct sn_batch {
     int dropped;
     struct sn_batch *following;
 
-    /* The iterator's thread's, see sn_await.h. */
+    /* The iterator's thread's, see sn_copy_wait.h. */
     uint32_t n_awaited;
     uint64_t peer_wait_ns;      /* that it waited for others' copies alone, or was not drawn for the sake of others */
     uint64_t peer_wait_from_ns; /* when that began; 0: it has not */
     uint64_t wait_ns;           /* that the training loop waited for it, once it was drawn */
-    int slowly;                 /* it was drawn while the member waited for others, see member/sn_regroup.h */
+    int slowly;                 /* it was drawn while the member waited for others, see member/sn_pacing.h */
     struct sn_batch *next_awaiting;
 } sn_batch;
 
@@ -202,7 +202,7 @@ int sn_batch_draw_given(sn_batch *batch, sn_member *member, sn_offers *offers, u
 /* It is known what serves a place. If its sample's file has changed: have a kept payload compared with the file first; and
  * make the sample here instead of using a copy, unless the copy's writer had seen the change before it made it. A copy that is
  * awaited is left alone until it has come; then this is to be called again. */
-void sn_batch_doubt(sn_place *place);
+void sn_batch_doubt(sn_batch_item *place);
 
 /* Which copy serves a sample, or which is made of it. It is held: what is told of it cannot change. */
 sn_note sn_batch_note_of(const sn_context *context, const sn_item *item);

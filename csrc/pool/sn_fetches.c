@@ -2,18 +2,18 @@
 
 #include <stddef.h>
 
-static const sn_piece *piece_of(const sn_place *place)
+static const sn_piece *piece_of(const sn_batch_item *place)
 {
     return &place->batch->context->pieces[place->item.sample];
 }
 
-static void append(sn_request *request, sn_place *place)
+static void append(sn_request *request, sn_batch_item *place)
 {
     request->wanted.samples[request->wanted.n] = place->item.sample;
     request->places[request->wanted.n++] = place;
 }
 
-sn_request *sn_fetches_add(sn_fetches *fetches, sn_place *place, uint64_t now_ns)
+sn_request *sn_fetches_add(sn_fetches *fetches, sn_batch_item *place, uint64_t now_ns)
 {
     const sn_piece *piece = piece_of(place);
     sn_request *request = &fetches->under_way[fetches->n++];
@@ -30,7 +30,7 @@ sn_request *sn_fetches_add(sn_fetches *fetches, sn_place *place, uint64_t now_ns
     return request;
 }
 
-int sn_fetches_join(sn_fetches *fetches, sn_request *request, sn_place *place)
+int sn_fetches_join(sn_fetches *fetches, sn_request *request, sn_batch_item *place)
 {
     const sn_piece *piece = piece_of(place);
     sn_wanted *wanted = &request->wanted;
@@ -60,9 +60,9 @@ sn_request *sn_fetches_find(sn_fetches *fetches, uint64_t ticket)
     return NULL;
 }
 
-sn_place *sn_fetches_take(sn_request *request, uint32_t i)
+sn_batch_item *sn_fetches_take(sn_request *request, uint32_t i)
 {
-    sn_place *place = request->places[i];
+    sn_batch_item *place = request->places[i];
 
     request->places[i] = NULL;
     return place;
@@ -82,7 +82,7 @@ static int is_empty(const sn_request *request)
     return 1;
 }
 
-int sn_fetches_forget(sn_fetches *fetches, const sn_place *place, int *is_over)
+int sn_fetches_forget(sn_fetches *fetches, const sn_batch_item *place, int *is_over)
 {
     *is_over = 0;
     for (uint32_t at = 0; at < fetches->n; at++) {

@@ -22,7 +22,7 @@
 
 #include <stdint.h>
 
-#include "sn_ahead.h"
+#include "sn_readahead.h"
 #include "sn_batch.h"
 
 #define SN_MOST_JOINED 64 /* places of a request */
@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
     sn_wanted wanted;
-    sn_place *places[SN_MOST_JOINED]; /* of the samples; NULL: it was dropped, or has its bytes */
+    sn_batch_item *places[SN_MOST_JOINED]; /* of the samples; NULL: it was dropped, or has its bytes */
     uint32_t gap_bytes;
     uint64_t began_ns;
 } sn_request;
@@ -51,22 +51,22 @@ typedef struct {
     uint64_t bytes; /* of those n */
 } sn_fetches;
 
-/* A request of one place. There are fewer than SN_MOST_READERS: sn_ahead_may_read() has said so. */
-sn_request *sn_fetches_add(sn_fetches *fetches, sn_place *place, uint64_t now_ns);
+/* A request of one place. There are fewer than SN_MOST_READERS: sn_readahead_may_read() has said so. */
+sn_request *sn_fetches_add(sn_fetches *fetches, sn_batch_item *place, uint64_t now_ns);
 
 /* Have the request bring this place too, if it is a neighbour of those that it brings: whether it is. */
-int sn_fetches_join(sn_fetches *fetches, sn_request *request, sn_place *place);
+int sn_fetches_join(sn_fetches *fetches, sn_request *request, sn_batch_item *place);
 
 /* The request of a ticket; NULL: the ticket is void. */
 sn_request *sn_fetches_find(sn_fetches *fetches, uint64_t ticket);
 
 /* The place of a request's sample, which the request has no longer; NULL: it was dropped. */
-sn_place *sn_fetches_take(sn_request *request, uint32_t i);
+sn_batch_item *sn_fetches_take(sn_request *request, uint32_t i);
 
 /* A request is over, and its ticket void. */
 void sn_fetches_end(sn_fetches *fetches, sn_request *request);
 
 /* Take a place out of its request: whether it was in one. `is_over`: it was the last of that request, whose ticket is void. */
-int sn_fetches_forget(sn_fetches *fetches, const sn_place *place, int *is_over);
+int sn_fetches_forget(sn_fetches *fetches, const sn_batch_item *place, int *is_over);
 
 #endif

@@ -12,7 +12,7 @@
 #define SN_HTTP_FETCHER_H
 
 #include "../http/sn_http.h"
-#include "sn_bring.h"
+#include "sn_readers.h"
 
 #define SN_HTTP_FETCHER_WANTED 16 /* ranges that are handed out at a time, at the most */
 #define SN_HTTP_FETCHER_LOOK_MS 20

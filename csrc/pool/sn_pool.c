@@ -43,7 +43,7 @@ static int run(sn_scratch *scratch, sn_batch *batch, uint32_t task)
     return 0;
 }
 
-static sn_place *place_of(const sn_batch *batch, uint32_t task)
+static sn_batch_item *place_of(const sn_batch *batch, uint32_t task)
 {
     return task < batch->n_copies ? NULL : &batch->places[task - batch->n_copies];
 }
@@ -81,9 +81,9 @@ static void put_on_queue(sn_pool *pool, sn_batch *batch)
         pool->last = batch;
 }
 
-static int is_for_preparers(const sn_place *place)
+static int is_for_preparers(const sn_batch_item *place)
 {
-    return place->stage == SN_DRAWN && !sn_place_is_to_be_fetched(place) && !sn_place_wants_copy(place);
+    return place->stage == SN_DRAWN && !sn_batch_item_is_to_be_fetched(place) && !sn_batch_item_wants_copy(place);
 }
 
 /* The first batch with a task that a preparer can take, that was not read ahead and wants no copy; its `next` is that
@@ -91,7 +91,7 @@ static int is_for_preparers(const sn_place *place)
 static sn_batch *first_drawn(sn_pool *pool)
 {
     for (sn_batch *batch = pool->first; batch; batch = batch->following) {
-        const sn_place *place;
+        const sn_batch_item *place;
         while (batch->next < sn_batch_tasks(batch) && (place = place_of(batch, batch->next)) &&
                !is_for_preparers(place))
             batch->next++;
@@ -102,7 +102,7 @@ static sn_batch *first_drawn(sn_pool *pool)
 }
 
 /* The first place that wants a copy, and that a preparer can take. */
-static sn_place *first_wanting(sn_pool *pool)
+static sn_batch_item *first_wanting(sn_pool *pool)
 {
     return pool->is_external ? NULL : sn_pool_first_wanting(pool);
 }
@@ -111,15 +111,15 @@ static sn_place *first_wanting(sn_pool *pool)
  * want a copy come after the others of their batch and of the next. */
 static sn_batch *claim(sn_pool *pool, uint32_t *task)
 {
-    sn_place *ahead = pool->ahead.first, *wanting = first_wanting(pool);
+    sn_batch_item *ahead = pool->ahead.first, *wanting = first_wanting(pool);
     sn_batch *batch = first_drawn(pool);
 
-    if (wanting && (!ahead || sn_place_is_due(wanting, ahead->batch)) && (!batch || sn_place_is_due(wanting, batch))) {
+    if (wanting && (!ahead || sn_batch_item_is_due(wanting, ahead->batch)) && (!batch || sn_batch_item_is_due(wanting, batch))) {
         batch = wanting->batch;
         *task = batch->n_copies + (uint32_t)(wanting - batch->places);
     } else if (ahead && (!batch || ahead->batch->number < batch->number ||
                          (ahead->batch == batch && batch->next >= batch->n_copies))) {
-        sn_ahead_take(&pool->ahead, ahead);
+        sn_readahead_take(&pool->ahead, ahead);
         if (!pool->is_all_read && sn_pool_may_read(pool))
             pthread_cond_signal(&pool->reads); /* there may have been too much ahead for it */
         batch = ahead->batch;
@@ -181,19 +181,19 @@ static struct sn_thread *thread_at(const sn_pool *pool, uint32_t i)
 /* -- Preparing -- */
 
 /* A place is prepared: its file's buffer is used again, and how large files are is known. The mutex is held. */
-static void end_file(sn_pool *pool, sn_place *place, int was_ahead)
+static void end_file(sn_pool *pool, sn_batch_item *place, int was_ahead)
 {
     if (!was_ahead) /* else it was seen as it came */
-        sn_ahead_saw(&pool->ahead, place->read_bytes);
+        sn_readahead_saw(&pool->ahead, place->read_bytes);
     if (place->status != SN_E_FOR_PILLOW ||
-        !sn_place_was_fetched(place->batch->context, place)) /* else Pillow needs it */
-        sn_ahead_keep_spare(&pool->ahead, &place->file);
+        !sn_batch_item_was_fetched(place->batch->context, place)) /* else Pillow needs it */
+        sn_readahead_keep_spare(&pool->ahead, &place->file);
 }
 
 /* Do a task. The mutex is held before and after it. `waited_ns`: how long the thread has waited for a file. */
 static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint32_t task, uint64_t waited_ns)
 {
-    sn_place *place = place_of(batch, task);
+    sn_batch_item *place = place_of(batch, task);
     int is_ahead = place && place->is_read;
     uint64_t blocked = place ? place->spent.blocked : 0, began = sn_now_ns();
 
@@ -311,7 +311,7 @@ sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels)
 
     int failed = sn_scratch_init(&pool->scratch, max_pixels);
     pool->scratch.is_interruptible = 1;
-    sn_ahead_init(&pool->ahead);
+    sn_readahead_init(&pool->ahead);
     pool->preparers = calloc(pool->most_preparers + SN_MOST_READERS, sizeof *pool->preparers);
     if (!pool->preparers)
         failed = 1;
@@ -372,7 +372,7 @@ void sn_pool_free(sn_pool *pool)
         pthread_join(thread_at(pool, i)->id, NULL);
     for (uint32_t i = 0; i < pool->n_preparers; i++)
         sn_scratch_free(&pool->preparers[i].scratch);
-    sn_ahead_free(&pool->ahead);
+    sn_readahead_free(&pool->ahead);
     sn_scratch_free(&pool->scratch);
     free(pool->preparers);
     pthread_cond_destroy(&pool->work);
@@ -416,7 +416,7 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
     pool->is_all_read = 0;
     if (batch->context->is_external) {
         pool->is_external = 1;
-        sn_ahead_fetches(&pool->ahead);
+        sn_readahead_fetches(&pool->ahead);
     }
     if (pool->last)
         pool->last->following = batch;
@@ -473,7 +473,7 @@ int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns)
     return rc;
 }
 
-void sn_pool_release(sn_pool *pool, sn_place *place)
+void sn_pool_release(sn_pool *pool, sn_batch_item *place)
 {
     sn_batch *batch = place->batch;
 
@@ -519,13 +519,13 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
             batch->finished++;
         }
         for (uint32_t i = 0; i < batch->n_places; i++) {
-            sn_place *place = &batch->places[i];
+            sn_batch_item *place = &batch->places[i];
             int is_over;
             if (place->stage == SN_READ_AHEAD) {
-                sn_ahead_take(&pool->ahead, place);
+                sn_readahead_take(&pool->ahead, place);
             } else if (place->stage == SN_READING && sn_fetches_forget(&pool->fetches, place, &is_over)) {
                 if (is_over) /* its fetcher holds a void ticket, and nothing of the place */
-                    sn_ahead_ended(&pool->ahead, 0);
+                    sn_readahead_ended(&pool->ahead, 0);
             } else if (place->stage != SN_DRAWN && place->stage != SN_AWAITED) {
                 continue; /* in hand: whoever has it finishes it, and abandons it where it was only read */
             }

@@ -29,9 +29,9 @@
 #ifndef SN_POOL_H
 #define SN_POOL_H
 
-#include "sn_ask.h"
+#include "sn_remote_batch.h"
 #include "sn_batch.h"
-#include "sn_bring.h"
+#include "sn_readers.h"
 #include "sn_prepare.h"
 
 /* With 0 threads the waiting thread does the work. `most`: that sn_pool_limit() may ask for. NULL when threads or memory
@@ -63,7 +63,7 @@ int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms);
 int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns);
 
 /* A place that was AWAITED when its batch was submitted is to be served or made, as its item says. */
-void sn_pool_release(sn_pool *pool, sn_place *place);
+void sn_pool_release(sn_pool *pool, sn_batch_item *place);
 
 typedef struct {
     int is_idle;      /* no place is there that a preparer could take, of any batch */

@@ -117,7 +117,7 @@ void sn_ask_other_hosts(const sn_context *context, sn_asked *asked, uint32_t n)
 }
 
 /* Have the file of a place: from another host, or else from storage, and then it is left for other hosts. */
-static void fetch(const sn_context *context, const sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
+static void fetch(const sn_context *context, const sn_batch_item *place, int is_interruptible, int is_ahead, sn_file *file)
 {
     sn_asked asked = {.sample = place->item.sample, .wants_file = 1, .file = *file};
 
@@ -141,7 +141,7 @@ long sn_thread_sleeps(void)
 }
 
 /* Fetch the file of a place, note how long that took, and tell that. Other hosts may have been asked in vain before. */
-static uint64_t fetch_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead,
+static uint64_t fetch_timed(const sn_context *context, sn_batch_item *place, int is_interruptible, int is_ahead,
                             sn_file *file)
 {
     long slept = sn_thread_sleeps();
@@ -155,7 +155,7 @@ static uint64_t fetch_timed(const sn_context *context, sn_place *place, int is_i
     return took;
 }
 
-int sn_read_ahead(const sn_context *context, sn_place *place)
+int sn_read_ahead(const sn_context *context, sn_batch_item *place)
 {
     fetch_timed(context, place, 0, 1, &place->file);
     int rc = place->file.rc;
@@ -163,28 +163,28 @@ int sn_read_ahead(const sn_context *context, sn_place *place)
     return place->is_read ? 0 : rc;
 }
 
-int sn_place_needs_file(const sn_place *place)
+int sn_batch_item_needs_file(const sn_batch_item *place)
 {
     return place->item.source == SN_STORAGE || place->check;
 }
 
-static void settle(sn_place *place)
+static void settle(sn_batch_item *place)
 {
     atomic_store_explicit(&place->settled, 1, memory_order_release);
 }
 
-int sn_place_was_fetched(const sn_context *context, const sn_place *place)
+int sn_batch_item_was_fetched(const sn_context *context, const sn_batch_item *place)
 {
     return context->is_external || place->is_remote;
 }
 
-static void keep_nothing(sn_place *place)
+static void keep_nothing(sn_batch_item *place)
 {
     free(place->kept);
     place->kept = NULL;
 }
 
-void sn_place_from_storage(sn_place *place)
+void sn_batch_item_from_storage(sn_batch_item *place)
 {
     if (place->is_remote) { /* the file of a place that is checked came for itself, and is good */
         place->file.length = 0;
@@ -196,7 +196,7 @@ void sn_place_from_storage(sn_place *place)
     memset(&place->spent, 0, sizeof place->spent);
 }
 
-void sn_abandon(const sn_context *context, sn_place *place, int status, const char *message)
+void sn_abandon(const sn_context *context, sn_batch_item *place, int status, const char *message)
 {
     place->status = status;
     if (message && !place->message)
@@ -215,12 +215,12 @@ void sn_abandon_unfinished(sn_batch *batch)
 }
 
 /* Of the place alone: the seed of the epoch, or one for this draw of a sample that is drawn more than once. */
-static uint64_t seed_of(const sn_context *context, const sn_place *place)
+static uint64_t seed_of(const sn_context *context, const sn_batch_item *place)
 {
     return place->turn ? context->seed ^ sn_mix64(place->turn) : context->seed;
 }
 
-static void start_rng(sn_rng *rng, const sn_context *context, const sn_place *place)
+static void start_rng(sn_rng *rng, const sn_context *context, const sn_batch_item *place)
 {
     int staged = place->item.target_slot != SN_NONE;
     sn_rng_start(rng, seed_of(context, place), staged ? context->nonce : 0, context->epoch, place->item.sample,
@@ -228,7 +228,7 @@ static void start_rng(sn_rng *rng, const sn_context *context, const sn_place *pl
 }
 
 /* Where the AUGMENTED picture is made: in the slot that was reserved for it, or in scratch memory. */
-static uint8_t *pixels_for(sn_scratch *scratch, const sn_context *context, const sn_place *place)
+static uint8_t *pixels_for(sn_scratch *scratch, const sn_context *context, const sn_batch_item *place)
 {
     if (place->item.target_slot != SN_NONE)
         return sn_slot_payload(context->segment, &context->segment->slots[place->item.target_slot]);
@@ -236,7 +236,7 @@ static uint8_t *pixels_for(sn_scratch *scratch, const sn_context *context, const
 }
 
 /* Commit first: others may be waiting for it, and a held slot stays readable. Other hosts wait as well. */
-static void deliver(const sn_context *context, sn_place *place, const uint8_t *pixels, uint8_t *out)
+static void deliver(const sn_context *context, sn_batch_item *place, const uint8_t *pixels, uint8_t *out)
 {
     sn_rng rng;
 
@@ -291,7 +291,7 @@ static sn_view tight_view(const sn_context *context, const uint8_t *pixels, uint
 }
 
 /* Keep a tight private copy of a DECODED picture, to be offered in the next draw. */
-static void keep_decoded(sn_place *place, const sn_view *picture)
+static void keep_decoded(sn_batch_item *place, const sn_view *picture)
 {
     size_t length = (size_t)3 * picture->width * picture->height + mask_bytes_of(picture);
     if (length == 0 || length > UINT32_MAX || picture->height > UINT16_MAX || picture->width > UINT16_MAX)
@@ -308,7 +308,7 @@ static void keep_decoded(sn_place *place, const sn_view *picture)
                               .form = SN_DECODED};
 }
 
-static void keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
+static void keep_encoded(sn_batch_item *place, const uint8_t *bytes, size_t length)
 {
     _Static_assert(SN_MAX_FILE_BYTES <= UINT32_MAX, "an offer's length has 32 bits");
     uint8_t *payload = length ? malloc(length) : NULL;
@@ -319,7 +319,7 @@ static void keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
     place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)length, .form = SN_ENCODED};
 }
 
-static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_place *place, sn_rng *rng,
+static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, sn_rng *rng,
                            const uint8_t *bytes, size_t length, uint8_t *pixels)
 {
     uint64_t began = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID), between;
@@ -347,7 +347,7 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_pl
     return rc;
 }
 
-static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_slot *source,
+static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_slot *source,
                            sn_rng *rng, uint8_t *pixels, const char **why)
 {
     sn_view decoded = tight_view(context, sn_slot_payload(context->segment, source), source->height, source->width);
@@ -362,14 +362,14 @@ static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_pl
     return rc;
 }
 
-/* Whether the payload may be the cause. Of SN_E_FOR_PILLOW Pillow decides that: sn_place_from_storage(). */
+/* Whether the payload may be the cause. Of SN_E_FOR_PILLOW Pillow decides that: sn_batch_item_from_storage(). */
 static int is_damage(int rc)
 {
     return rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN;
 }
 
 /* From the payload in a slot that the place is served from. 0, SN_E_FOR_PILLOW, or why not. */
-static int prepare_from_slot(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels,
+static int prepare_from_slot(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *pixels,
                              const char **why)
 {
     const sn_slot *source = &context->segment->slots[place->item.source_slot];
@@ -390,7 +390,7 @@ static void exchange(sn_file *one, sn_file *other)
 }
 
 /* Have the file of a place in scratch memory. What was read ahead takes the place of what that held. */
-static void load(sn_scratch *scratch, const sn_context *context, sn_place *place)
+static void load(sn_scratch *scratch, const sn_context *context, sn_batch_item *place)
 {
     if (place->is_read) {
         exchange(&scratch->file, &place->file);
@@ -401,7 +401,7 @@ static void load(sn_scratch *scratch, const sn_context *context, sn_place *place
 }
 
 /* From the file in scratch memory. */
-static int prepare_loaded(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels)
+static int prepare_loaded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *pixels)
 {
     const sn_file *file = &scratch->file;
     sn_rng rng;
@@ -413,7 +413,7 @@ static int prepare_loaded(sn_scratch *scratch, const sn_context *context, sn_pla
 }
 
 /* From the file. 0, SN_E_FOR_PILLOW, SN_MISS, or why not. */
-static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels,
+static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *pixels,
                              const char **why)
 {
     const sn_file *file = &scratch->file;
@@ -440,7 +440,7 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
     }
     if ((rc == 0 || rc == SN_E_FOR_PILLOW) && place->item.keep == SN_ENCODED)
         keep_encoded(place, file->bytes, file->length);
-    if (rc == SN_E_FOR_PILLOW && sn_place_was_fetched(context, place))
+    if (rc == SN_E_FOR_PILLOW && sn_batch_item_was_fetched(context, place))
         exchange(&scratch->file, &place->file);
     return rc;
 }
@@ -473,7 +473,7 @@ static enum comparison found(int is_same)
 
 /* Compare the payload that a place is served from with what its file comes to now. That is not possible if the file cannot
  * be read, or is Pillow's to decode. An external one was fetched for that. */
-static enum comparison compare(sn_scratch *scratch, const sn_context *context, const sn_place *place)
+static enum comparison compare(sn_scratch *scratch, const sn_context *context, const sn_batch_item *place)
 {
     const sn_slot *slot = &context->segment->slots[place->item.source_slot];
     const sn_file *file = context->is_external ? &place->file : &scratch->file;
@@ -494,7 +494,7 @@ static enum comparison compare(sn_scratch *scratch, const sn_context *context, c
 
 /* Of a file that has changed: what lies in the cache is of the time before, and nobody means something else. The segment is
  * given up, and the next epoch begins another. */
-static void note_suspect(const sn_context *context, const sn_place *place, enum comparison outcome)
+static void note_suspect(const sn_context *context, const sn_batch_item *place, enum comparison outcome)
 {
     uint32_t sample = place->item.sample;
 
@@ -506,7 +506,7 @@ static void note_suspect(const sn_context *context, const sn_place *place, enum 
 
 /* Nobody is served from a cache that somebody has found not to be what its dataset makes: neither what was drawn
  * before that was known. Nor is anything served of a file that has changed, unless it has come to the same. */
-static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context, sn_place *place)
+static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context, sn_batch_item *place)
 {
     if (place->item.source == SN_STORAGE)
         return;
@@ -522,7 +522,7 @@ static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context,
 }
 
 /* Pillow has decoded the file of a suspect, whose DECODED payload could not be compared before. */
-static void compare_decoded(const sn_context *context, const sn_place *place, const sn_view *decoded)
+static void compare_decoded(const sn_context *context, const sn_batch_item *place, const sn_view *decoded)
 {
     const sn_slot *slot = place->is_suspect ? &context->segment->slots[place->item.source_slot] : NULL;
 
@@ -531,7 +531,7 @@ static void compare_decoded(const sn_context *context, const sn_place *place, co
 }
 
 /* From the copy that another host has left. */
-static void use_copy(const sn_context *context, sn_place *place, uint8_t *out)
+static void use_copy(const sn_context *context, sn_batch_item *place, uint8_t *out)
 {
     const uint8_t *pixels = place->file.bytes;
 
@@ -548,13 +548,13 @@ static void use_copy(const sn_context *context, sn_place *place, uint8_t *out)
 }
 
 /* A copy was made here, since `began`. */
-static void note_made(const sn_context *context, const sn_place *place, uint64_t began)
+static void note_made(const sn_context *context, const sn_batch_item *place, uint64_t began)
 {
     if (place->item.role != SN_ALONE)
         sn_hosts_made(context->hosts, sn_now_ns() - began);
 }
 
-int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out)
+int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *out)
 {
     uint64_t began = sn_now_ns();
     const char *why = NULL; /* NULL: the codec has the reason */
@@ -578,7 +578,7 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, 
     if (place->item.source != SN_STORAGE) {
         rc = prepare_from_slot(scratch, context, place, pixels, &why);
         if (is_damage(rc))
-            sn_place_from_storage(place);
+            sn_batch_item_from_storage(place);
     }
     if (place->item.source == SN_STORAGE)
         rc = prepare_from_file(scratch, context, place, pixels, &why);
@@ -598,7 +598,7 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, 
     return 0;
 }
 
-void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture, uint8_t *out)
+void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_view *picture, uint8_t *out)
 {
     sn_view decoded;
     sn_rng rng;

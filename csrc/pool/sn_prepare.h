@@ -37,19 +37,19 @@ void sn_scratch_free(sn_scratch *scratch);
  *
  * 0, also where the file cannot be read: sn_prepare() tells of it. -EMFILE, -ENFILE, -ENOMEM: too many files are read at
  * a time, and sn_prepare() reads this one. */
-int sn_read_ahead(const sn_context *context, sn_place *place);
+int sn_read_ahead(const sn_context *context, sn_batch_item *place);
 
 /* How often this thread has gone to sleep. One whose core is taken away does not. */
 long sn_thread_sleeps(void);
 
 /* 0: it is prepared, or has failed. SN_MISS: its bytes are to be fetched first; nothing else was done. */
-int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out);
+int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *out);
 
 /* Whether sn_prepare() will need the bytes of the place's file, as far as that is known before. */
-int sn_place_needs_file(const sn_place *place);
+int sn_batch_item_needs_file(const sn_batch_item *place);
 
 /* Whether the place's file came over a network. Pillow then gets it from place->file, and it is not fetched again. */
-int sn_place_was_fetched(const sn_context *context, const sn_place *place);
+int sn_batch_item_was_fetched(const sn_context *context, const sn_batch_item *place);
 
 /* What other hosts are asked for. */
 typedef struct {
@@ -79,15 +79,15 @@ void sn_take_files(const sn_context *context, const sn_question *question);
 
 /* The rest of the way for a picture that was decoded elsewhere (status SN_E_FOR_PILLOW): from place->kept,
  * where that is, from place->file where that has it, from the slot that the place is served from, or from the file
- * once more; where Pillow cannot read what the slot has, sn_place_from_storage() before. */
-void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture, uint8_t *out);
+ * once more; where Pillow cannot read what the slot has, sn_batch_item_from_storage() before. */
+void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_view *picture, uint8_t *out);
 
 /* The cached payload that the place was to be served from is damaged, or what another host has left of it: it is served
  * from storage. The slot stays held until the place is settled. */
-void sn_place_from_storage(sn_place *place);
+void sn_batch_item_from_storage(sn_batch_item *place);
 
 /* Give up a place that will not be prepared: its reserved slot is aborted. */
-void sn_abandon(const sn_context *context, sn_place *place, int status, const char *message);
+void sn_abandon(const sn_context *context, sn_batch_item *place, int status, const char *message);
 
 /* Nobody works on this batch any more: give up the places that wait for sn_finish(). */
 void sn_abandon_unfinished(sn_batch *batch);

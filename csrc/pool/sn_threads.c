@@ -15,9 +15,9 @@ int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void 
     return failed;
 }
 
-void sn_pool_have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
+void sn_pool_have(sn_pool *pool, sn_batch_item *place, const sn_file *file, uint64_t took_ns, uint32_t together)
 {
-    sn_ahead_keep_spare(&pool->ahead, &place->file); /* the buffer of an attempt that a signal has interrupted */
+    sn_readahead_keep_spare(&pool->ahead, &place->file); /* the buffer of an attempt that a signal has interrupted */
     place->file = *file;
     place->is_read = 1;
     place->spent.read = took_ns / together;
@@ -26,17 +26,17 @@ void sn_pool_have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t 
         place->awaited_ns = took_ns / together; /* fetchers are counted in requests */
 }
 
-void sn_pool_arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
+void sn_pool_arrive(sn_pool *pool, sn_batch_item *place, const sn_file *file, uint64_t took_ns, uint32_t together)
 {
     sn_pool_have(pool, place, file, took_ns, together);
     place->stage = SN_READ_AHEAD;
-    sn_ahead_add(&pool->ahead, place);
+    sn_readahead_add(&pool->ahead, place);
     pthread_cond_signal(&pool->work);
     if (pool->n_preparers == 0)
         pthread_cond_broadcast(&pool->progress); /* the thread that waits there prepares */
 }
 
-void sn_pool_give_back(sn_pool *pool, sn_place *place)
+void sn_pool_give_back(sn_pool *pool, sn_batch_item *place)
 {
     sn_batch *batch = place->batch;
 

@@ -2,7 +2,7 @@
  * sn_threads.h -- what a pool and its threads are, and how a file comes to a preparer.
  *
  * Lives in   private memory.
- * Callers    sn_pool.c, sn_bring.c and sn_ask.c, with the pool's mutex.
+ * Callers    sn_pool.c, sn_readers.c and sn_remote_batch.c, with the pool's mutex.
  * Blocking   never.
  * Ordering   one mutex; a place's work is done outside it.
  */
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "../base/sn_clock.h"
-#include "sn_ahead.h"
+#include "sn_readahead.h"
 #include "sn_batch.h"
 #include "sn_fetches.h"
 #include "sn_prepare.h"
@@ -26,7 +26,7 @@ typedef struct {
     uint32_t n;        /* 0: it has not asked */
     uint32_t prepared; /* places since */
     uint64_t took_ns;
-    sn_place *places[SN_REMOTE_AT_ONCE];
+    sn_batch_item *places[SN_REMOTE_AT_ONCE];
     sn_asked asked[SN_REMOTE_AT_ONCE];
     sn_question question;
 } sn_asking;
@@ -57,7 +57,7 @@ struct sn_pool {
     int ending;
     sn_batch *first, *last; /* submitted, and with tasks that nobody has claimed */
     uint64_t submitted;
-    sn_ahead ahead;
+    sn_readahead ahead;
     int is_all_read; /* no place is left to be read ahead */
     int is_external; /* fetchers read, and no thread of ours */
     sn_fetches fetches;
@@ -69,13 +69,13 @@ int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void 
 
 /* A place has its file now, or why there is none. `together`: how many places one request, which took so long, has brought.
  * The mutex is held in this call and in the next two. */
-void sn_pool_have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together);
+void sn_pool_have(sn_pool *pool, sn_batch_item *place, const sn_file *file, uint64_t took_ns, uint32_t together);
 
 /* The same, of a place that a preparer is to take. */
-void sn_pool_arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together);
+void sn_pool_arrive(sn_pool *pool, sn_batch_item *place, const sn_file *file, uint64_t took_ns, uint32_t together);
 
 /* A request has not brought a place, and somebody else is to take it. */
-void sn_pool_give_back(sn_pool *pool, sn_place *place);
+void sn_pool_give_back(sn_pool *pool, sn_batch_item *place);
 
 static inline uint32_t sn_batch_tasks(const sn_batch *batch)
 {

@@ -199,7 +199,7 @@ void sn_hosts_begin(sn_hosts *hosts, const uint8_t copies[SN_REMOTE_DATASET])
     atomic_store(&hosts->meets_ns, 0);
 }
 
-void sn_hosts_near(sn_hosts *hosts, uint64_t place, sn_near *near)
+void sn_hosts_near(sn_hosts *hosts, uint64_t place, sn_rendezvous *near)
 {
     uint64_t now_ns = sn_now_ns();
     uint32_t lives_ms = SN_LEAST_COPY_MS;
@@ -244,7 +244,7 @@ void sn_hosts_get(sn_hosts *hosts, const uint8_t *copies, sn_wish *wishes, uint3
     pthread_mutex_lock(&hosts->mutex);
     add_to_mean(&hosts->asked_ns, (double)took / n, n);
     for (uint32_t i = 0; i < n; i++)
-        if (sn_near_is_probe(wishes[i].sample))
+        if (sn_rendezvous_is_probe(wishes[i].sample))
             hosts->found += (wishes[i].is_found - hosts->found) / FOUND_OVER;
     pthread_mutex_unlock(&hosts->mutex);
 }

@@ -4,7 +4,7 @@
  *   this host --> the roster: (host, time, epochs, place, asks) of each --> the other hosts --> those that are near
  *                 one value on a server, read and written anew twice a second
  *
- *   a sample's owner (base/sn_near.h) --SET NX PX--> its copy, for some seconds --GET--> the other hosts
+ *   a sample's owner (base/sn_rendezvous.h) --SET NX PX--> its copy, for some seconds --GET--> the other hosts
  *
  * A host is *here* as long as its time in the roster goes on. If two hosts write at the same moment, the line of one is lost
  * until it writes again, half a second later. Therefore a host is gone only after three seconds. The roster decides no more
@@ -28,7 +28,7 @@
 #ifndef SN_HOSTS_H
 #define SN_HOSTS_H
 
-#include "../base/sn_near.h"
+#include "../base/sn_rendezvous.h"
 #include "sn_remote.h"
 
 #define SN_LEAST_COPY_MS 2000u /* a copy stays at least so long on a server, if that has room */
@@ -50,7 +50,7 @@ void sn_hosts_meet(sn_hosts *hosts);
 void sn_hosts_begin(sn_hosts *hosts, const uint8_t copies[SN_REMOTE_DATASET]);
 
 /* This host has come to so many places, in all epochs. Who is near. */
-void sn_hosts_near(sn_hosts *hosts, uint64_t place, sn_near *near);
+void sn_hosts_near(sn_hosts *hosts, uint64_t place, sn_rendezvous *near);
 
 /* Get copies of this name of up to SN_REMOTE_AT_ONCE samples, as sn_remote_get() does. */
 void sn_hosts_get(sn_hosts *hosts, const uint8_t *copies, sn_wish *wishes, uint32_t n);

@@ -140,7 +140,7 @@ typedef struct {
     uint32_t eligible; /* set bits of its eligible vector */
     uint32_t staged;   /* granules of the staged copies that it reserved */
     /* SN_ROW_HOLDER: what its owner tells the others of itself, without the lock; a hint.
-     * SN_ROW_MEMBER: where it is, see sn_divide.h; the lock holder's, and a hint too. */
+     * SN_ROW_MEMBER: where it is, see sn_exact_share.h; the lock holder's, and a hint too. */
     union {
         _Atomic uint32_t told_at; /* SN_ROW_HOLDER: second of CLOCK_MONOTONIC; 0: nothing yet */
         _Atomic uint32_t order;   /* SN_ROW_MEMBER: names its order; 0: it divides nothing */
@@ -197,7 +197,7 @@ typedef struct {
     _Atomic uint32_t sequence;                  /* odd: it is being written; 0: nothing was told */
     _Atomic uint32_t generation;                /* of the row that wrote it */
     _Atomic uint64_t words[SN_TELEMETRY_WORDS]; /* an sn_work, and room for more */
-    /* SN_ROW_MEMBER, in an order that others have too: what its owner tells them, see sn_regroup.h; 0: nothing. */
+    /* SN_ROW_MEMBER, in an order that others have too: what its owner tells them, see sn_pacing.h; 0: nothing. */
     _Atomic uint32_t progress; /* counts the places that it has finished, from any number on */
     _Atomic uint32_t waits;    /* whether its training loop waits for batches */
 } sn_telemetry;

@@ -6,7 +6,7 @@
  *
  * These are hints. Nothing that a job is served hangs on them, and a rebuild neither reads nor changes them. A block
  * names the generation of the row that wrote it. One that a former occupant left is of another generation, therefore
- * nobody has to clear it. Members tell each other two numbers besides, in the blocks of their own rows (sn_regroup.h).
+ * nobody has to clear it. Members tell each other two numbers besides, in the blocks of their own rows (sn_pacing.h).
  *
  * Traits tell other jobs in what their datasets differ that do not share. Nobody shares by them.
  *

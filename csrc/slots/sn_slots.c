@@ -180,7 +180,7 @@ void sn_slots_committed(sn_segment *segment, uint64_t *places)
             for (uint32_t word = first; word < end; word++) {
                 for (uint64_t bits = take_bits(&segment->committed[word]); bits; bits &= bits - 1) {
                     slots[n] = word * 64 + (uint32_t)__builtin_ctzll(bits);
-                    sn_foresee(&segment->slots[slots[n++]]);
+                    sn_prefetch(&segment->slots[slots[n++]]);
                 }
                 if (n >= AT_ONCE) {
                     note_places(segment, slots, n, places);

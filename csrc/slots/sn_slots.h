@@ -22,7 +22,7 @@
 #ifndef SN_SLOTS_H
 #define SN_SLOTS_H
 
-#include "../base/sn_foresee.h"
+#include "../base/sn_prefetch.h"
 #include "../shm/sn_segment.h"
 
 static inline uint32_t sn_slot_state(const sn_slot *slot)
@@ -81,21 +81,21 @@ void sn_slot_free(sn_segment *segment, uint32_t slot);
 void sn_slot_move(sn_segment *segment, uint32_t slot, uint32_t list);
 
 /* This slot will be moved to another list, and its record is at hand: fetch what that touches. */
-static inline void sn_slot_foresee_move(const sn_segment *segment, uint32_t slot)
+static inline void sn_slot_prefetch_move(const sn_segment *segment, uint32_t slot)
 {
     const sn_slot *record = &segment->slots[slot];
 
     if (record->list_prev != SN_NONE)
-        sn_foresee(&segment->slots[record->list_prev]);
+        sn_prefetch(&segment->slots[record->list_prev]);
     if (record->list_next != SN_NONE)
-        sn_foresee(&segment->slots[record->list_next]);
+        sn_prefetch(&segment->slots[record->list_next]);
 }
 
 /* The same for one that will be freed. */
-static inline void sn_slot_foresee_free(const sn_segment *segment, uint32_t slot)
+static inline void sn_slot_prefetch_free(const sn_segment *segment, uint32_t slot)
 {
-    sn_foresee(&segment->first[segment->slots[slot].sample]);
-    sn_slot_foresee_move(segment, slot);
+    sn_prefetch(&segment->first[segment->slots[slot].sample]);
+    sn_slot_prefetch_move(segment, slot);
 }
 
 /* Rebuilding: forget all lists and chains, then put each slot where its record says. */

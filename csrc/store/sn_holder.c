@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/sn_foresee.h"
+#include "../base/sn_prefetch.h"
 #include "../slots/sn_slots.h"
 #include "sn_rows.h"
 
@@ -50,18 +50,18 @@ void sn_holder_done(sn_holder *holder, uint32_t entry)
 
 /* Hundreds of records at random places: fetch the next of them, and then what is touched by freeing those
  * that nobody else holds or wants. */
-static void foresee(const sn_holder *holder, uint32_t end)
+static void prefetch(const sn_holder *holder, uint32_t end)
 {
     const sn_segment *segment = holder->segment;
     const uint32_t *ledger = sn_ledger(segment, holder->row);
 
     for (uint32_t i = end; i < holder->n_done; i++)
         if (ledger[holder->done_entries[i]] != 0)
-            sn_foresee(&segment->slots[ledger[holder->done_entries[i]] - 1]);
+            sn_prefetch(&segment->slots[ledger[holder->done_entries[i]] - 1]);
     for (uint32_t i = end; i < holder->n_done; i++) {
         uint32_t line = ledger[holder->done_entries[i]];
         if (line != 0 && segment->slots[line - 1].pins == 1 && segment->slots[line - 1].list == SN_LIST_WANT)
-            sn_slot_foresee_free(segment, line - 1);
+            sn_slot_prefetch_free(segment, line - 1);
     }
 }
 
@@ -69,7 +69,7 @@ void sn_holder_let_go(sn_holder *holder)
 {
     while (holder->n_done > 0) {
         uint32_t end = holder->n_done > AT_ONCE ? holder->n_done - AT_ONCE : 0;
-        foresee(holder, end);
+        prefetch(holder, end);
         while (holder->n_done > end) {
             uint32_t entry = holder->done_entries[--holder->n_done];
             sn_ledger_let_go(holder->segment, holder->row, entry);

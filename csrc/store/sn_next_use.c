@@ -1,6 +1,6 @@
 #include "sn_next_use.h"
 
-#include "../base/sn_foresee.h"
+#include "../base/sn_prefetch.h"
 #include "../slots/sn_slots.h"
 
 #define LOOKS_FOR_EACH 8u /* candidate: at so many records at the most */
@@ -51,15 +51,15 @@ static uint32_t next_use(const sn_segment *segment, uint64_t pipeline, uint32_t 
 }
 
 /* What next_use() will read of these. */
-static void foresee(const sn_segment *segment, const uint32_t *slots, uint32_t n)
+static void prefetch(const sn_segment *segment, const uint32_t *slots, uint32_t n)
 {
     const uint64_t *members = segment->head->member_rows;
 
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
         for (uint32_t i = 0; i < n; i++) {
             uint32_t sample = segment->slots[slots[i]].sample;
-            sn_foresee(&sn_timetable_of(segment, row)->part_of[sample]);
-            sn_foresee(&sn_seen(segment, row)[sample / 64]);
+            sn_prefetch(&sn_timetable_of(segment, row)->part_of[sample]);
+            sn_prefetch(&sn_seen(segment, row)[sample / 64]);
         }
 }
 
@@ -87,7 +87,7 @@ uint32_t sn_next_use_later(sn_segment *segment, enum sn_form form, uint64_t pipe
     uint32_t n = find_candidates(segment, form, most, slots);
     uint32_t latest = next_use(segment, pipeline, sample), victim = SN_NONE;
 
-    foresee(segment, slots, n);
+    prefetch(segment, slots, n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t next = next_use(segment, segment->slots[slots[i]].pipeline, segment->slots[slots[i]].sample);
         if (next > latest) {

@@ -22,7 +22,7 @@ typedef struct {
     uint64_t pipeline;   /* of the AUGMENTED copies that it can use; 0: none */
     uint32_t stage_need; /* granules */
     uint32_t subset;     /* of SN_ROW_SUBSET: names its samples */
-    uint32_t order;      /* of SN_ROW_MEMBER: names its order, see sn_divide.h; 0: none */
+    uint32_t order;      /* of SN_ROW_MEMBER: names its order, see sn_exact_share.h; 0: none */
     uint32_t drawn;      /* how much of it was drawn before */
     uint32_t expects;    /* whether others of its pipeline are expected */
     uint32_t exchanges;  /* of SN_ROW_MEMBER: whether it lets copies of others take the places of its samples */

@@ -15,7 +15,7 @@
 
 #include "sn_holder.h"
 
-/* Whether somebody else makes the copy that serves a place; see sn_divide.h. */
+/* Whether somebody else makes the copy that serves a place; see sn_exact_share.h. */
 enum sn_awaited {
     SN_AWAITS_NOTHING = 0,
     SN_AWAITS_COPY = 1, /* source_slot is held, and being written */

@@ -4,7 +4,7 @@
 
 #include "../base/sn_bits.h"
 #include "../base/sn_clock.h"
-#include "../base/sn_foresee.h"
+#include "../base/sn_prefetch.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
@@ -73,7 +73,7 @@ void sn_store_fold(sn_segment *segment)
             samples[n] = segment->slots[ready[n]].sample;
             n++;
         }
-        sn_want_foresee(segment, samples, n);
+        sn_want_prefetch(segment, samples, n);
         for (uint32_t i = 0; i < n; i++)
             publish(segment, ready[i]);
     }

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include "../base/sn_foresee.h"
+#include "../base/sn_prefetch.h"
 #include "../slots/sn_slots.h"
 
 /* A few copies are held (being read) at any time; look past these, but not for long. */
 #define LOOK_AT_MOST 64
 
-void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_t n)
+void sn_want_prefetch(const sn_segment *segment, const uint32_t *samples, uint32_t n)
 {
     const uint64_t *members = segment->head->member_rows;
 
@@ -152,7 +152,7 @@ static uint32_t list_eligible(const sn_segment *segment, uint32_t row, uint32_t 
         uint64_t bits = words[first / 64] & mask;
         /* Asked next: a line has those of the slots of a word. Of an empty word none is; asking for the first
          * line once more takes less time than a branch that cannot be predicted. */
-        sn_foresee(&segment->wants[bits ? first : 0]);
+        sn_prefetch(&segment->wants[bits ? first : 0]);
         if (end - first < 64)
             bits &= ((uint64_t)1 << (end - first)) - 1;
         for (int i = 0; i < 2; i++, bits &= bits - 1) {
@@ -192,7 +192,7 @@ uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint3
     wanted = least(wanted, n);
     for (uint32_t i = 0; i < wanted; i++) {
         slots[i] = sorted[i];
-        sn_foresee(&segment->slots[slots[i]]);
+        sn_prefetch(&segment->slots[slots[i]]);
     }
     return wanted;
 }

@@ -17,7 +17,7 @@
 #include "../shm/sn_row.h"
 
 /* It will be asked who wants these samples: fetch the answers from memory, all of them at once. */
-void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_t n);
+void sn_want_prefetch(const sn_segment *segment, const uint32_t *samples, uint32_t n);
 
 /* This row wants nothing, whatever its vector held. */
 void sn_want_clear(sn_segment *segment, uint32_t row);

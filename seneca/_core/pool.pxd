@@ -53,7 +53,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint8_t *bytes
         size_t length
 
-    ctypedef struct sn_place:
+    ctypedef struct sn_batch_item:
         sn_item item
         int32_t status
         uint8_t different, is_remote, is_of_mask
@@ -67,7 +67,7 @@ cdef extern from "pool/sn_batch.h" nogil:
 
     ctypedef struct sn_batch:
         const sn_context *context
-        sn_place *places
+        sn_batch_item *places
         uint32_t n_places
         uint8_t *out
         uint8_t *beside
@@ -96,11 +96,11 @@ cdef extern from "pool/sn_prepare.h" nogil:
     ctypedef struct sn_scratch:
         pass
 
-    void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture,
+    void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_view *picture,
                    uint8_t *out)
-    void sn_place_from_storage(sn_place *place)
-    int sn_place_was_fetched(const sn_context *context, const sn_place *place)
-    void sn_abandon(const sn_context *context, sn_place *place, int status, const char *message)
+    void sn_batch_item_from_storage(sn_batch_item *place)
+    int sn_batch_item_was_fetched(const sn_context *context, const sn_batch_item *place)
+    void sn_abandon(const sn_context *context, sn_batch_item *place, int status, const char *message)
     void sn_abandon_unfinished(sn_batch *batch)
 
 
@@ -132,16 +132,16 @@ cdef extern from "pool/sn_pool.h" nogil:
     int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why)
 
 
-cdef extern from "pool/sn_await.h" nogil:
-    ctypedef struct sn_await:
+cdef extern from "pool/sn_copy_wait.h" nogil:
+    ctypedef struct sn_copy_wait:
         pass
 
-    int sn_await_turn(sn_await *await_, sn_pool *pool, sn_member *member, int timeout_ms)
-    void sn_await_begin(sn_await *await_, sn_member *member, sn_batch *batch)
-    void sn_await_add(sn_await *await_, sn_batch *batch)
-    void sn_await_forget(sn_await *await_, sn_batch *batch)
-    void sn_await_look(sn_await *await_, sn_pool *pool, sn_member *member)
-    int sn_await_batch(sn_await *await_, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms)
+    int sn_copy_wait_turn(sn_copy_wait *await_, sn_pool *pool, sn_member *member, int timeout_ms)
+    void sn_copy_wait_begin(sn_copy_wait *await_, sn_member *member, sn_batch *batch)
+    void sn_copy_wait_add(sn_copy_wait *await_, sn_batch *batch)
+    void sn_copy_wait_forget(sn_copy_wait *await_, sn_batch *batch)
+    void sn_copy_wait_look(sn_copy_wait *await_, sn_pool *pool, sn_member *member)
+    int sn_copy_wait_batch(sn_copy_wait *await_, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms)
 
 
 cdef class Batch
@@ -156,7 +156,7 @@ cdef class Stream:
     cdef object paths, path_at, copies
     cdef Remote remote
     cdef Hosts hosts
-    cdef sn_await awaited      # batches of which other jobs make some copies
+    cdef sn_copy_wait awaited      # batches of which other jobs make some copies
     cdef sn_offers offers      # owned: private payloads to offer in the next draw
     cdef uint32_t until_check  # places until the next that is checked
     cdef set under_way         # batches submitted and not yet done

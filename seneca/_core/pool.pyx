@@ -162,7 +162,7 @@ cdef class Stream:
         with self.lock:
             self.open()
             with nogil:
-                rc = sn_await_turn(&self.awaited, self.pool, self.member.handle, timeout_ms)
+                rc = sn_copy_wait_turn(&self.awaited, self.pool, self.member.handle, timeout_ms)
         return rc == 0
 
     def draw(self, out, beside=None):
@@ -236,15 +236,15 @@ cdef class Stream:
             for other in self.under_way:
                 sn_batch_settle(other.handle, self.member.handle)
         with nogil:
-            sn_await_look(&self.awaited, self.pool, self.member.handle)
-            sn_await_begin(&self.awaited, self.member.handle, batch.handle)
+            sn_copy_wait_look(&self.awaited, self.pool, self.member.handle)
+            sn_copy_wait_begin(&self.awaited, self.member.handle, batch.handle)
             if first_turn != NULL:
                 rc = sn_batch_draw_given(batch.handle, self.member.handle, &self.offers, &self.until_check, indices,
                                          first_turn)
             else:
                 rc = sn_batch_draw(batch.handle, self.member.handle, &self.offers, &self.until_check, indices)
             if rc == 0:
-                sn_await_add(&self.awaited, batch.handle)
+                sn_copy_wait_add(&self.awaited, batch.handle)
                 sn_pool_submit(self.pool, batch.handle)
         if rc != 0:
             self.under_way.discard(batch)
@@ -264,7 +264,7 @@ cdef class Stream:
             self.closed = True
             if self.owner == getpid():
                 for batch in self.under_way:
-                    sn_await_forget(&self.awaited, batch.handle)
+                    sn_copy_wait_forget(&self.awaited, batch.handle)
                     sn_pool_drop(self.pool, batch.handle)
                 if not self.end(PATIENCE_MS):
                     self.leave_behind()
@@ -337,7 +337,7 @@ cdef class Batch:
         with self.stream.lock:
             self.stream.open()
             with nogil:
-                rc = sn_await_batch(&self.stream.awaited, self.stream.pool, self.stream.member.handle, self.handle,
+                rc = sn_copy_wait_batch(&self.stream.awaited, self.stream.pool, self.stream.member.handle, self.handle,
                                     timeout_ms)
         return rc == 0
 
@@ -358,7 +358,7 @@ cdef class Batch:
     def failures(self):
         """``(position, error)`` of every sample that could not be prepared."""
         cdef uint32_t i
-        cdef sn_place *place
+        cdef sn_batch_item *place
         found = []
         for i in range(self.handle.n_places):
             place = &self.handle.places[i]

@@ -13,9 +13,9 @@ from seneca._core.pool cimport (
     Batch,
     sn_abandon,
     sn_finish,
-    sn_place,
-    sn_place_from_storage,
-    sn_place_was_fetched,
+    sn_batch_item,
+    sn_batch_item_from_storage,
+    sn_batch_item_was_fetched,
     sn_pool_scratch,
 )
 from seneca._core.segment cimport SN_ENCODED, sn_segment, sn_slot, sn_slot_payload
@@ -23,7 +23,7 @@ from seneca._core.segment cimport SN_ENCODED, sn_segment, sn_slot, sn_slot_paylo
 __all__ = ["abandon", "distrust", "encoded", "finish", "undecoded"]
 
 
-cdef sn_place *place_of(Batch batch, uint32_t position) except NULL:
+cdef sn_batch_item *place_of(Batch batch, uint32_t position) except NULL:
     if position >= batch.handle.n_places:
         raise IndexError(position)
     return &batch.handle.places[position]
@@ -37,14 +37,14 @@ def undecoded(Batch batch not None):
 
 def encoded(Batch batch not None, uint32_t position):
     """The bytes of a file that :func:`undecoded` named; None: they are not at hand any more."""
-    cdef sn_place *place = place_of(batch, position)
+    cdef sn_batch_item *place = place_of(batch, position)
     cdef sn_segment *segment
     cdef sn_slot *source
     if place.status != SN_E_FOR_PILLOW:
         raise ValueError(f"position {position} is finished")
     if place.kept != NULL:
         return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)
-    if sn_place_was_fetched(batch.handle.context, place) and place.file.length:
+    if sn_batch_item_was_fetched(batch.handle.context, place) and place.file.length:
         return PyBytes_FromStringAndSize(<char *>place.file.bytes, place.file.length)
     if place.item.source != SN_ENCODED:
         return None
@@ -57,10 +57,10 @@ def encoded(Batch batch not None, uint32_t position):
 
 def distrust(Batch batch not None, uint32_t position):
     """What :func:`encoded` gave cannot be decoded: whether it came from a cache, and the file may be good."""
-    cdef sn_place *place = place_of(batch, position)
+    cdef sn_batch_item *place = place_of(batch, position)
     if not place.is_remote and (place.kept != NULL or place.item.source != SN_ENCODED):
         return False
-    sn_place_from_storage(place)
+    sn_batch_item_from_storage(place)
     return True
 
 
@@ -76,7 +76,7 @@ def finish(Batch batch not None, uint32_t position, decoded):
     if is_pair != bool(batch.handle.context.plan.is_pair):
         raise TypeError("a pair is (picture, mask), and nothing else is")
     picture = decoded[0] if is_pair else decoded
-    cdef sn_place *place = place_of(batch, position)
+    cdef sn_batch_item *place = place_of(batch, position)
     view.pixels = &picture[0, 0, 0]
     view.height = <uint32_t>picture.shape[0]
     view.width = <uint32_t>picture.shape[1]

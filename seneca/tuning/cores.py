@@ -12,7 +12,7 @@ stays as it is. If the board cannot be used, a loader takes the cores that there
 
 There is no thread. The work is done between two batches. A loader withdraws its need when its epoch ends. One
 that stands still tells nothing, and the others count it as gone after ``SILENT_S``. Reading ahead has its own
-rule, in C (``csrc/pool/sn_ahead.h``): who reads sleeps, and needs no core.
+rule, in C (``csrc/pool/sn_readahead.h``): who reads sleeps, and needs no core.
 """
 
 from __future__ import annotations

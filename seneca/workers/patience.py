@@ -1,4 +1,4 @@
-"""How long a process waits for copies that other jobs make, as ``csrc/pool/sn_await.h`` for threads."""
+"""How long a process waits for copies that other jobs make, as ``csrc/pool/sn_copy_wait.h`` for threads."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "base/sn_near.h"
+#include "base/sn_rendezvous.h"
 #include "check.h"
 #include "fake_host.h"
 #include "remote/sn_hosts.h"
@@ -28,9 +28,9 @@ static void pass_ms(long ms)
 
 /* -- Owners -- */
 
-static sn_near near_of(uint32_t self, uint32_t n)
+static sn_rendezvous near_of(uint32_t self, uint32_t n)
 {
-    sn_near near = {.self = 100 + self, .asks = 1, .leaves = 1};
+    sn_rendezvous near = {.self = 100 + self, .asks = 1, .leaves = 1};
 
     for (uint32_t i = 0; i < n; i++)
         if (i != self)
@@ -45,13 +45,13 @@ static void check_owners(void)
     for (uint32_t sample = 0; sample < N_SAMPLES; sample++) {
         uint32_t owners = 0, before = 0;
         for (uint32_t i = 0; i < N_HOSTS; i++) {
-            sn_near near = near_of(i, N_HOSTS), two = near_of(i, 2);
-            enum sn_role role = sn_near_role(&near, sample);
+            sn_rendezvous near = near_of(i, N_HOSTS), two = near_of(i, 2);
+            enum sn_role role = sn_rendezvous_role(&near, sample);
             CHECK(role == SN_LEAVES_COPY || role == SN_ASKS_FOR_COPY);
             owners += role == SN_LEAVES_COPY;
             owned[i] += role == SN_LEAVES_COPY;
             if (i < 2)
-                before += sn_near_role(&two, sample) == SN_LEAVES_COPY && role != SN_LEAVES_COPY;
+                before += sn_rendezvous_role(&two, sample) == SN_LEAVES_COPY && role != SN_LEAVES_COPY;
         }
         CHECK_EQUAL(owners, 1, "sample %u", sample);
         moved += before;
@@ -67,13 +67,13 @@ static void check_probes(void)
     uint32_t asked = 0, left = 0;
 
     for (uint32_t sample = 0; sample < N_SAMPLES; sample++) {
-        sn_near one = near_of(0, 2), other = near_of(1, 2), alone = near_of(0, 1);
+        sn_rendezvous one = near_of(0, 2), other = near_of(1, 2), alone = near_of(0, 1);
         one.asks = other.leaves = 0;
-        int asks = sn_near_role(&one, sample) == SN_ASKS_FOR_COPY;
+        int asks = sn_rendezvous_role(&one, sample) == SN_ASKS_FOR_COPY;
         asked += asks;
-        left += sn_near_role(&other, sample) == SN_LEAVES_COPY;
-        CHECK(!asks || sn_near_role(&other, sample) == SN_LEAVES_COPY);
-        CHECK_EQUAL(sn_near_role(&alone, sample), SN_ALONE, "sample %u", sample);
+        left += sn_rendezvous_role(&other, sample) == SN_LEAVES_COPY;
+        CHECK(!asks || sn_rendezvous_role(&other, sample) == SN_LEAVES_COPY);
+        CHECK_EQUAL(sn_rendezvous_role(&alone, sample), SN_ALONE, "sample %u", sample);
     }
     CHECK_EQUAL(asked, left, "of %u", N_SAMPLES);
     CHECK(asked > N_SAMPLES / 2 / SN_PROBE / 2 && asked < N_SAMPLES / SN_PROBE);
@@ -83,7 +83,7 @@ static void check_probes(void)
 
 static uint32_t count_near(uint32_t which, uint64_t place)
 {
-    sn_near near;
+    sn_rendezvous near;
 
     sn_hosts_near(hosts[which], place, &near);
     CHECK_EQUAL(near.self, 100 + which, "host %u", which);
@@ -206,7 +206,7 @@ static void check_far(void)
 
 static int asks(uint32_t which)
 {
-    sn_near near;
+    sn_rendezvous near;
 
     sn_hosts_near(hosts[which], 0, &near);
     return near.asks;
@@ -214,7 +214,7 @@ static int asks(uint32_t which)
 
 static uint32_t probe_from(uint32_t sample)
 {
-    while (!sn_near_is_probe(sample))
+    while (!sn_rendezvous_is_probe(sample))
         sample++;
     return sample;
 }
@@ -245,7 +245,7 @@ static void check_costs(void)
         sn_hosts_made(hosts[0], 1000000000);
     CHECK(asks(0));
     for (int i = 0; i < 4000; i++) {                                       /* nothing is there */
-        wish.sample = missing + (i % 2 && !sn_near_is_probe(missing + 1)); /* only the probe counts */
+        wish.sample = missing + (i % 2 && !sn_rendezvous_is_probe(missing + 1)); /* only the probe counts */
         sn_hosts_get(hosts[0], epoch_2, &wish, 1);
         CHECK(!wish.is_found);
     }

@@ -396,7 +396,7 @@ static int make_alone(const stream *s, const iterator *who, uint64_t turn, uint6
 }
 
 /* Whether a place of a batch has what was made alone. */
-static int is_same(const stream *s, const sn_place *place, const uint8_t *made, const uint8_t *item)
+static int is_same(const stream *s, const sn_batch_item *place, const uint8_t *made, const uint8_t *item)
 {
     const sn_context *context = &s->context;
     const uint8_t *beside = place->batch->beside + (size_t)(place - place->batch->places) * context->beside_bytes;
@@ -406,7 +406,7 @@ static int is_same(const stream *s, const sn_place *place, const uint8_t *made, 
 }
 
 /* Some other job made this copy for some epoch of its own. */
-static int is_of_another(const stream *s, const sn_place *place, const uint8_t *item)
+static int is_of_another(const stream *s, const sn_batch_item *place, const uint8_t *item)
 {
     uint8_t *made = malloc(s->context.item_bytes + s->context.beside_bytes);
     uint64_t turn = place->turn;
@@ -425,7 +425,7 @@ static int is_of_another(const stream *s, const sn_place *place, const uint8_t *
     return found;
 }
 
-static void check_place(stream *s, const sn_place *place, const uint8_t *item)
+static void check_place(stream *s, const sn_batch_item *place, const uint8_t *item)
 {
     const sn_item *drawn = &place->item;
     const sample *from = &samples[drawn->sample];
@@ -534,7 +534,7 @@ static void settle(stream *s)
 }
 
 /* The note of a place that was drawn names the copy that serves it, or is made for others. */
-static void check_note(const stream *s, const sn_place *place)
+static void check_note(const stream *s, const sn_batch_item *place)
 {
     const sn_item *item = &place->item;
     sn_note given = sn_batch_note_of(&s->context, item);
@@ -585,7 +585,7 @@ static void draw(stream *s, uint32_t room)
     s->counts.offered += n_offers;
     s->counts.accepted += batch->n_copies;
     for (uint32_t i = 0; i < wanted; i++) {
-        const sn_place *place = &batch->places[i];
+        const sn_batch_item *place = &batch->places[i];
 
         CHECK(s->who->is_given || s->times[indices[i]]++ == 0);
         CHECK_EQUAL(place->item.sample, indices[i], "place %u", i);
@@ -639,7 +639,7 @@ static void deliver(stream *s, uint32_t at)
         ;
     s->counts.batches++;
     for (uint32_t i = 0; i < batch->n_places; i++) {
-        sn_place *place = &batch->places[i];
+        sn_batch_item *place = &batch->places[i];
         uint8_t *item = batch->out + i * s->context.item_bytes;
 
         if (place->status == SN_E_FOR_PILLOW) {
@@ -687,7 +687,7 @@ static void give_up(stream *s, sn_batch *batch)
 {
     sn_abandon_unfinished(batch);
     for (uint32_t i = 0; i < batch->n_places; i++) {
-        const sn_place *place = &batch->places[i];
+        const sn_batch_item *place = &batch->places[i];
 
         CHECK(atomic_load(&place->settled));
         s->counts.unread += place->status == SN_E_CLOSED;

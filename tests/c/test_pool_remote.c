@@ -238,13 +238,13 @@ static void open_stream(stream *s)
 /* As if all iterators were members of hosts that are near. */
 static void give_roles(const stream *s, sn_batch *batch)
 {
-    sn_near near = {.self = 1 + s->number, .asks = 1, .leaves = 1};
+    sn_rendezvous near = {.self = 1 + s->number, .asks = 1, .leaves = 1};
 
     for (uint32_t i = 0; i < N_ITERATORS; i++)
         if (i != s->number)
             near.others[near.n++] = 1 + i;
     for (uint32_t i = 0; i < batch->n_places; i++)
-        batch->places[i].item.role = sn_near_role(&near, batch->places[i].item.sample);
+        batch->places[i].item.role = sn_rendezvous_role(&near, batch->places[i].item.sample);
 }
 
 static void draw(stream *s)
@@ -270,7 +270,7 @@ static void draw(stream *s)
         sn_pool_limit(s->pool, 1 + sn_rng_below(&s->rng, MOST_THREADS));
 }
 
-static void check_place(stream *s, const sn_place *place, const uint8_t *item)
+static void check_place(stream *s, const sn_batch_item *place, const uint8_t *item)
 {
     uint32_t i = place->item.sample;
     const picture_file *file = &files[i];
@@ -312,7 +312,7 @@ static void deliver(stream *s, uint32_t at)
     while (sn_pool_wait(s->pool, batch, (int)sn_rng_below(&s->rng, 3)) != 0)
         ;
     for (uint32_t i = 0; i < batch->n_places; i++) {
-        const sn_place *place = &batch->places[i];
+        const sn_batch_item *place = &batch->places[i];
 
         check_place(s, place, batch->out + i * s->context.item_bytes);
         remote += place->is_remote;

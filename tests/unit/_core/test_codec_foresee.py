@@ -1,4 +1,4 @@
-"""What asks for memory ahead is not left out by the compiler (csrc/base/sn_foresee.h)."""
+"""What asks for memory ahead is not left out by the compiler (csrc/base/sn_prefetch.h)."""
 
 import os
 import subprocess
@@ -10,12 +10,12 @@ ROOT = Path(__file__).resolve().parents[3]
 
 # As the functions that ask are: a loop that does nothing else, and too large to be put in its place.
 PROGRAM = """
-#include "base/sn_foresee.h"
+#include "base/sn_prefetch.h"
 
 static __attribute__((noinline)) void ask(const int *records, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        sn_foresee(&records[16 * i]);
+        sn_prefetch(&records[16 * i]);
 }
 
 int draw(const int *records, unsigned n)

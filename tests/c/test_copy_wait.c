@@ -1,5 +1,5 @@
 /*
- * test_await.c -- jobs of one seed divide what they prepare; each delivers, in its order, what a lone codec makes.
+ * test_copy_wait.c -- jobs of one seed divide what they prepare; each delivers, in its order, what a lone codec makes.
  *
  *   files --> 4 iterators of one seed and order, a thread, a member and a pool each: from no threads to three; some
  *             begin when the others are amid their epoch, some leave amid it, and batches are dropped
@@ -18,7 +18,7 @@
 #include "check.h"
 #include "pictures.h"
 #include "plans.h"
-#include "pool/sn_await.h"
+#include "pool/sn_copy_wait.h"
 #include "slots/sn_slots.h"
 #include "store/sn_check.h"
 #include "store/sn_store.h"
@@ -43,7 +43,7 @@ typedef struct {
     sn_member *member;
     sn_pool *pool;
     sn_context context;
-    sn_await await;
+    sn_copy_wait await;
     sn_batch *under_way[DEPTH]; /* the first first */
     uint32_t n_under_way;
     sn_offers offers;
@@ -106,7 +106,7 @@ static void make_files(void)
     }
 }
 
-static void check_place(const job *j, const sn_place *place, const uint8_t *item)
+static void check_place(const job *j, const sn_batch_item *place, const uint8_t *item)
 {
     uint32_t i = place->item.sample, height = j->context.height, width = j->context.width;
     uint8_t *pixels = malloc((size_t)3 * height * width), *made = malloc(j->context.item_bytes);
@@ -175,7 +175,7 @@ static void open_job(job *j, uint32_t epoch)
 
 static void draw(job *j)
 {
-    while (sn_await_turn(&j->await, j->pool, j->member, 30) != 0)
+    while (sn_copy_wait_turn(&j->await, j->pool, j->member, 30) != 0)
         ;
     uint32_t left = sn_member_left(j->member), n = left < BATCH ? left : BATCH, indices[BATCH];
     sn_batch *batch = sn_batch_new(&j->context, n, 0);
@@ -186,10 +186,10 @@ static void draw(job *j)
     if (!sn_member_expects(j->member))
         for (uint32_t i = 0; i < j->n_under_way; i++)
             sn_batch_settle(j->under_way[i], j->member);
-    sn_await_look(&j->await, j->pool, j->member);
-    sn_await_begin(&j->await, j->member, batch);
+    sn_copy_wait_look(&j->await, j->pool, j->member);
+    sn_copy_wait_begin(&j->await, j->member, batch);
     CHECK_EQUAL(sn_batch_draw(batch, j->member, &j->offers, &j->until_check, indices), 0, "%u left", left);
-    sn_await_add(&j->await, batch);
+    sn_copy_wait_add(&j->await, batch);
     j->under_way[j->n_under_way++] = batch;
     for (uint32_t i = 0; i < n; i++)
         CHECK_EQUAL(indices[i], j->next++, "place %u of job %u", i, j->number);
@@ -211,7 +211,7 @@ static void deliver(job *j)
     sn_batch *batch = j->under_way[0];
     sn_batch_sums sums;
 
-    while (sn_await_batch(&j->await, j->pool, j->member, batch, (int)sn_rng_below(&j->rng, 30)) != 0)
+    while (sn_copy_wait_batch(&j->await, j->pool, j->member, batch, (int)sn_rng_below(&j->rng, 30)) != 0)
         ;
     CHECK_EQUAL(batch->n_awaited, 0, "a complete batch of job %u", j->number);
     for (uint32_t i = 0; i < batch->n_places; i++)
@@ -230,7 +230,7 @@ static void close_job(job *j)
     for (uint32_t i = 0; i < j->n_under_way; i++) {
         sn_batch *batch = j->under_way[i];
 
-        sn_await_forget(&j->await, batch);
+        sn_copy_wait_forget(&j->await, batch);
         sn_pool_drop(j->pool, batch);
         while (j->threads && sn_pool_wait(j->pool, batch, 1000) != 0) /* for the places in hand */
             ;
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
         sum.in_vain += jobs[i].counts.in_vain;
         sum.batches += jobs[i].counts.batches;
     }
-    printf("test_await: %" PRIu64 " batches, %" PRIu64 " samples prepared, %" PRIu64 " of them for others, %" PRIu64
+    printf("test_copy_wait: %" PRIu64 " batches, %" PRIu64 " samples prepared, %" PRIu64 " of them for others, %" PRIu64
            " served; %" PRIu64 " awaited in vain, of %" PRIu64 " that a ghost reserved\n",
            sum.batches, sum.prepared, sum.staged, sum.served, sum.in_vain, reserved);
     CHECK(sum.served > 0 && sum.staged > 0 && sum.prepared > 0);

@@ -1,13 +1,13 @@
 /*
- * sn_regroup.h -- a member goes slowly until a laggard, one that is far behind in the same order, has come near.
+ * sn_pacing.h -- a member goes slowly until a laggard, one that is far behind in the same order, has come near.
  *
- *   a draw --sn_regroup_find()--> a laggard, or nobody
+ *   a draw --sn_pacing_find()--> a laggard, or nobody
  *                                    |
- *       sn_regroup_may_draw() <------+   no: until the laggard has finished SN_SLOWER places for each that was drawn
+ *       sn_pacing_may_draw() <------+   no: until the laggard has finished SN_SLOWER places for each that was drawn
  *           |                             yes: draw
  *           +--> near, gone, or too dear: go on, at full speed
  *
- * Members whose copies are exact divide the making only while they are near each other (sn_divide.h), and the stage
+ * Members whose copies are exact divide the making only while they are near each other (sn_exact_share.h), and the stage
  * serves one that is behind only if what lies between fits into it. Else each sample is made twice. Where preparing is
  * the limit, members that are together are also faster than one that is behind. It then falls further back. Their orders
  * may not change. Therefore those in front go slowly for a while.
@@ -34,14 +34,14 @@
  * Nothing hangs on what is read here but speed: which samples a job is given, and what is in them, is the same.
  *
  * Lives in   private memory of its member; reads rows, and the progress that owners of rows tell without the lock.
- * Callers    sn_regroup_find() the lock holder; the others the member's thread, without the lock.
- * Blocking   never: the caller waits (pool/sn_await.h).
+ * Callers    sn_pacing_find() the lock holder; the others the member's thread, without the lock.
+ * Blocking   never: the caller waits (pool/sn_copy_wait.h).
  * Ordering   relaxed: hints. A row that another member has taken over meanwhile has another order; or the same one, and then
  *            it is as good a laggard.
  * Crash      the row of a dead laggard stands still.
  */
-#ifndef SN_REGROUP_H
-#define SN_REGROUP_H
+#ifndef SN_PACING_H
+#define SN_PACING_H
 
 #include "../store/sn_serve.h"
 
@@ -63,20 +63,20 @@ typedef struct {
     uint64_t began_ns, moved_ns; /* when it was first looked at, and when it had last moved; 0: not looked at yet */
     uint64_t turn_ns;            /* when this member was first told not to draw, since it drew; 0: it was not yet */
     uint32_t over[SN_MAX_ROWS];  /* generations that were waited for before; 0: none */
-} sn_regroup;
+} sn_pacing;
 
-void sn_regroup_init(sn_regroup *regroup);
+void sn_pacing_init(sn_pacing *regroup);
 
 /* The training loop has taken a batch at this moment, for which it waited so long. Tells the others in `row` whether the
  * loader is the limit. `slowly`: it was drawn while somebody was waited for, and says nothing about that. */
-void sn_regroup_taken(sn_regroup *regroup, const sn_segment *segment, uint32_t row, uint32_t samples,
+void sn_pacing_taken(sn_pacing *regroup, const sn_segment *segment, uint32_t row, uint32_t samples,
                       uint64_t waited_ns, uint64_t now_ns, int slowly);
 
 /* After a draw of `drew` samples: whom to wait for before the next. `window`: as for sn_peers_find(). */
-void sn_regroup_find(sn_regroup *regroup, const sn_client *client, uint32_t window, uint32_t left, uint32_t drew);
+void sn_pacing_find(sn_pacing *regroup, const sn_client *client, uint32_t window, uint32_t left, uint32_t drew);
 
 /* Whether a member that has drawn so much of its order may draw now. */
-int sn_regroup_may_draw(sn_regroup *regroup, const sn_segment *segment, uint32_t drawn, uint64_t patience_ns,
+int sn_pacing_may_draw(sn_pacing *regroup, const sn_segment *segment, uint32_t drawn, uint64_t patience_ns,
                         uint64_t now_ns);
 
 #endif

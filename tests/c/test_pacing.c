@@ -1,5 +1,5 @@
 /*
- * test_regroup.c -- whether a member that is in front may draw, or waits for one that is far behind.
+ * test_pacing.c -- whether a member that is in front may draw, or waits for one that is far behind.
  *
  *   a play: members of one order, each with an invented clock. `go` draws, makes and takes batches of a member, which waits
  *           for them or does not; then the member in front is asked whether it may draw
@@ -11,7 +11,7 @@
 #include "cache.h"
 #include "check.h"
 #include "member/sn_member.h"
-#include "member/sn_regroup.h"
+#include "member/sn_pacing.h"
 #include "slots/sn_slots.h"
 #include "store/sn_store.h"
 
@@ -370,6 +370,6 @@ int main(int argc, char **argv)
     it_pays_less_the_more_wait_and_more_the_more_come();
     one_that_died_is_not_waited_for_once_that_is_found();
     cache_check_and_close(&shared);
-    printf("test_regroup: all plays\n");
+    printf("test_pacing: all plays\n");
     return 0;
 }

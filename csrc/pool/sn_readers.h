@@ -1,10 +1,10 @@
 /*
- * sn_bring.h -- brings files before a preparer needs them: by the pool's readers, or by fetchers.
+ * sn_readers.h -- brings files before a preparer needs them: by the pool's readers, or by fetchers.
  *
  *   claim_read -->  a reader reads the file           --> ahead --> a preparer
  *             \-->  a fetcher: ticket ... its bytes  --/
  *
- * Files come from other hosts too: sn_ask.h.
+ * Files come from other hosts too: sn_remote_batch.h.
  *
  * Fetchers wait for places in sn_pool_next_fetch(), and bring their bytes to sn_pool_fetched(). In between they hold a
  * ticket and no memory of the pool's. Once the places' batches are dropped the ticket is void: a fetcher that hangs in
@@ -15,8 +15,8 @@
  * Blocking   sn_pool_next_fetch(), up to its time-out.
  * Ordering   one mutex; a place's work is done outside it.
  */
-#ifndef SN_BRING_H
-#define SN_BRING_H
+#ifndef SN_READERS_H
+#define SN_READERS_H
 
 #include "sn_threads.h"
 
@@ -24,7 +24,7 @@
 void sn_pool_wake_readers(sn_pool *pool, uint32_t beyond);
 
 /* After a place that is prepared, which took a core so long: choose how many readers there are. */
-void sn_pool_choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_ns);
+void sn_pool_choose_readers(sn_pool *pool, const sn_batch_item *place, uint64_t busy_ns);
 
 /* A fetcher is about to call the next three, and has called them. The pool is not ended between the two. Whoever enters
  * knows that nobody has asked for its end: in Python, what asks holds the GIL, as the one who enters does. */
@@ -50,13 +50,13 @@ int sn_pool_fetched_in(sn_pool *pool, uint64_t ticket, uint8_t **bytes, size_t *
 /* Whether more may be read, or fetched, before preparers need it. */
 static inline int sn_pool_may_read(const sn_pool *pool)
 {
-    return sn_ahead_may_read(&pool->ahead, pool->limit, pool->fetches.bytes);
+    return sn_readahead_may_read(&pool->ahead, pool->limit, pool->fetches.bytes);
 }
 
 /* Whether a place is to be fetched before a preparer can take it. */
-static inline int sn_place_is_to_be_fetched(const sn_place *place)
+static inline int sn_batch_item_is_to_be_fetched(const sn_batch_item *place)
 {
-    return place->stage == SN_DRAWN && place->batch->context->is_external && sn_place_needs_file(place);
+    return place->stage == SN_DRAWN && place->batch->context->is_external && sn_batch_item_needs_file(place);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * sn_near.h -- which of several hosts makes the copy of a sample, where all make the same.
+ * sn_rendezvous.h -- which of several hosts makes the copy of a sample, where all make the same.
  *
  * Each sample has one *owner*: the host whose name and the sample have the highest hash together (rendezvous hashing).
  * The owner makes the copy and leaves it on a server. The others ask for it there, and make it if it is not there.
@@ -10,8 +10,8 @@
  *
  * Lives in   private memory.
  */
-#ifndef SN_NEAR_H
-#define SN_NEAR_H
+#ifndef SN_RENDEZVOUS_H
+#define SN_RENDEZVOUS_H
 
 #include <stdint.h>
 
@@ -25,7 +25,7 @@ typedef struct {
     uint32_t n;                           /* others; 0: there are none */
     int asks;                             /* this host: copies pay here */
     int leaves;                           /* another host asks */
-} sn_near;
+} sn_rendezvous;
 
 /* What the maker of a copy has to do with other hosts. */
 enum sn_role {
@@ -34,20 +34,20 @@ enum sn_role {
     SN_ASKS_FOR_COPY = 2 /* another host was to; what that has not left is made for this host alone */
 };
 
-static inline uint64_t sn_near_hash(uint32_t sample)
+static inline uint64_t sn_rendezvous_hash(uint32_t sample)
 {
     return sn_mix64((uint64_t)sample + 1);
 }
 
-static inline int sn_near_is_probe(uint32_t sample)
+static inline int sn_rendezvous_is_probe(uint32_t sample)
 {
-    return sn_near_hash(sample) % SN_PROBE == 0;
+    return sn_rendezvous_hash(sample) % SN_PROBE == 0;
 }
 
-static inline enum sn_role sn_near_role(const sn_near *near, uint32_t sample)
+static inline enum sn_role sn_rendezvous_role(const sn_rendezvous *near, uint32_t sample)
 {
-    uint64_t of_sample = sn_near_hash(sample), own = sn_mix64(of_sample ^ near->self);
-    int is_probe = sn_near_is_probe(sample);
+    uint64_t of_sample = sn_rendezvous_hash(sample), own = sn_mix64(of_sample ^ near->self);
+    int is_probe = sn_rendezvous_is_probe(sample);
 
     if (near->n == 0)
         return SN_ALONE;

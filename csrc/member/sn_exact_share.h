@@ -1,5 +1,5 @@
 /*
- * sn_divide.h -- which of several members that need the same copies makes which of them.
+ * sn_exact_share.h -- which of several members that need the same copies makes which of them.
  *
  * For members whose copies are exact: whoever makes a copy, its bytes are the same. They come to their samples in the
  * same order, often within a millisecond of each other. If each looked for a copy and made it where there is none, all
@@ -19,11 +19,11 @@
  * it in vain (sn_peers_blame()) until it draws again.
  *
  * With several hosts each host divides all samples among its own members so. What a member makes may have another host as
- * its owner (base/sn_near.h): then it asks that host for the copy first.
+ * its owner (base/sn_rendezvous.h): then it asks that host for the copy first.
  *
  * Who may wait for whom. Only SN_AWAITS_COPY is ever waited for: a slot that its writer has reserved, and that the
  * writer makes without waiting for anybody. So no two members wait for each other. The wait is bounded by the caller
- * (pool/sn_await.h). What SN_AWAITS_PEER stands for is made here before anybody waits. No member of the peers need
+ * (pool/sn_copy_wait.h). What SN_AWAITS_PEER stands for is made here before anybody waits. No member of the peers need
  * therefore be alive, fast, or of the same opinion about who owns what: opinions only decide how even the work is.
  *
  * Lives in   private memory of its member; reads rows and seen bits.
@@ -31,10 +31,10 @@
  * Blocking   never.
  * Crash      the row of a dead writer is reaped: then it is no peer, and its slots are given up.
  */
-#ifndef SN_DIVIDE_H
-#define SN_DIVIDE_H
+#ifndef SN_EXACT_SHARE_H
+#define SN_EXACT_SHARE_H
 
-#include "../base/sn_near.h"
+#include "../base/sn_rendezvous.h"
 #include "../draw/sn_order.h"
 #include "../store/sn_serve.h"
 
@@ -43,7 +43,7 @@ typedef struct {
     struct {
         uint32_t generation, drawn; /* as it was when somebody waited in vain; generation 0: it is not late */
     } late[SN_MAX_ROWS];
-    sn_near hosts;           /* that make the same copies; n 0: this one is alone */
+    sn_rendezvous hosts;           /* that make the same copies; n 0: this one is alone */
     uint32_t expected_until; /* so much of its order is drawn: until then others of its pipeline are expected */
 } sn_peers;
 
@@ -61,11 +61,11 @@ enum sn_makes { SN_MAKES_NOTHING, SN_MAKES_OWN, SN_MAKES_ALL };
 
 /* Serve a cleared place. `is_source_wanted`: look for a kept payload to make it from. Answers whether the sample is
  * served or awaited as SN_AWAITS_COPY, or this client's to make: then its member wants no copy of it any more. */
-int sn_divide_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn_makes makes, int is_source_wanted,
+int sn_exact_share_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn_makes makes, int is_source_wanted,
                     sn_item *item);
 
-/* Look again for what a place awaits. `item` is as sn_divide_serve() left it; answers the same. The ledger line of what
+/* Look again for what a place awaits. `item` is as sn_exact_share_serve() left it; answers the same. The ledger line of what
  * it no longer needs is in *given_up, for the caller to be done with; else that is SN_NONE. */
-int sn_divide_again(sn_peers *peers, sn_client *client, enum sn_makes makes, sn_item *item, uint32_t *given_up);
+int sn_exact_share_again(sn_peers *peers, sn_client *client, enum sn_makes makes, sn_item *item, uint32_t *given_up);
 
 #endif

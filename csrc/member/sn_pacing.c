@@ -1,4 +1,4 @@
-#include "sn_regroup.h"
+#include "sn_pacing.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define LIMIT_SHARE 4u   /* the loader is the limit if the loop waits for a quarter of its time */
 #define SLOW 2u          /* so many times the expected time is too long */
 
-void sn_regroup_init(sn_regroup *regroup)
+void sn_pacing_init(sn_pacing *regroup)
 {
     memset(regroup, 0, sizeof *regroup);
     regroup->row = SN_NONE;
@@ -36,7 +36,7 @@ static int waits(const sn_segment *segment, uint32_t row)
     return atomic_load_explicit(&segment->telemetry[row].waits, memory_order_relaxed) != 0;
 }
 
-void sn_regroup_taken(sn_regroup *regroup, const sn_segment *segment, uint32_t row, uint32_t samples,
+void sn_pacing_taken(sn_pacing *regroup, const sn_segment *segment, uint32_t row, uint32_t samples,
                       uint64_t waited_ns, uint64_t now_ns, int slowly)
 {
     uint64_t before = regroup->taken_at_ns;
@@ -75,7 +75,7 @@ typedef struct {
     uint64_t room;
 } field;
 
-static void look_around(const sn_regroup *regroup, const sn_client *client, uint32_t window, field *seen)
+static void look_around(const sn_pacing *regroup, const sn_client *client, uint32_t window, field *seen)
 {
     const sn_segment *segment = client->holder->segment;
     const uint64_t *members = segment->head->member_rows;
@@ -121,7 +121,7 @@ static uint32_t choose(const field *seen, uint32_t left)
 }
 
 /* Which of them is waited for so far; SN_NONE. */
-static uint32_t position(const sn_regroup *regroup, const sn_segment *segment, const field *seen)
+static uint32_t position(const sn_pacing *regroup, const sn_segment *segment, const field *seen)
 {
     for (uint32_t i = 0; i < seen->n; i++)
         if (seen->rows[i] == regroup->row && segment->rows[regroup->row].generation == regroup->generation)
@@ -129,7 +129,7 @@ static uint32_t position(const sn_regroup *regroup, const sn_segment *segment, c
     return SN_NONE;
 }
 
-void sn_regroup_find(sn_regroup *regroup, const sn_client *client, uint32_t window, uint32_t left, uint32_t drew)
+void sn_pacing_find(sn_pacing *regroup, const sn_client *client, uint32_t window, uint32_t left, uint32_t drew)
 {
     const sn_segment *segment = client->holder->segment;
     field seen;
@@ -159,13 +159,13 @@ void sn_regroup_find(sn_regroup *regroup, const sn_client *client, uint32_t wind
     regroup->turn_ns = 0;
 }
 
-static void end_wait(sn_regroup *regroup)
+static void end_wait(sn_pacing *regroup)
 {
     regroup->over[regroup->row] = regroup->generation;
     regroup->row = SN_NONE;
 }
 
-int sn_regroup_may_draw(sn_regroup *regroup, const sn_segment *segment, uint32_t drawn, uint64_t patience_ns,
+int sn_pacing_may_draw(sn_pacing *regroup, const sn_segment *segment, uint32_t drawn, uint64_t patience_ns,
                         uint64_t now_ns)
 {
     uint32_t row = regroup->row;

@@ -1,4 +1,4 @@
-#include "sn_await.h"
+#include "sn_copy_wait.h"
 
 #include "../base/sn_bits.h"
 #include "../base/sn_clock.h"
@@ -27,7 +27,7 @@ uint64_t sn_patience_ns(uint64_t mean_ns)
     return 4 * mean_ns < SN_MOST_PATIENCE_NS ? 4 * mean_ns : most_patience_ns(mean_ns);
 }
 
-int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout_ms)
+int sn_copy_wait_turn(sn_copy_wait *await, sn_pool *pool, sn_member *member, int timeout_ms)
 {
     if (!sn_member_waits_for_laggard(member))
         return 0;
@@ -47,10 +47,10 @@ int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout
     return 0;
 }
 
-void sn_await_begin(sn_await *await, sn_member *member, sn_batch *batch)
+void sn_copy_wait_begin(sn_copy_wait *await, sn_member *member, sn_batch *batch)
 {
     if (batch->context->hosts) {
-        sn_near near;
+        sn_rendezvous near;
         sn_hosts_near(batch->context->hosts, sn_member_place(member), &near);
         sn_member_near(member, &near);
     }
@@ -59,7 +59,7 @@ void sn_await_begin(sn_await *await, sn_member *member, sn_batch *batch)
     await->before_draw_ns = 0;
 }
 
-void sn_await_add(sn_await *await, sn_batch *batch)
+void sn_copy_wait_add(sn_copy_wait *await, sn_batch *batch)
 {
     batch->n_awaited = 0;
     for (uint32_t i = 0; i < batch->n_places; i++) {
@@ -79,7 +79,7 @@ void sn_await_add(sn_await *await, sn_batch *batch)
     await->last = batch;
 }
 
-void sn_await_forget(sn_await *await, sn_batch *batch)
+void sn_copy_wait_forget(sn_copy_wait *await, sn_batch *batch)
 {
     sn_batch *before = NULL, *at = await->first;
 
@@ -96,7 +96,7 @@ void sn_await_forget(sn_await *await, sn_batch *batch)
     batch->n_awaited = 0;
 }
 
-static void release(sn_pool *pool, sn_place *place)
+static void release(sn_pool *pool, sn_batch_item *place)
 {
     place->batch->n_awaited--;
     place->is_held_back = 0;
@@ -114,11 +114,11 @@ static void release_settled(sn_pool *pool, sn_batch *batch)
 }
 
 /* Without the lock: the copies that are READY. The writers of these have gone on. */
-static void find_ready(sn_await *await, sn_pool *pool)
+static void find_ready(sn_copy_wait *await, sn_pool *pool)
 {
     for (sn_batch *batch = await->first; batch; batch = batch->next_awaiting) {
         for (uint32_t i = 0; batch->n_awaited > 0 && i < batch->n_places; i++) {
-            sn_place *place = &batch->places[i];
+            sn_batch_item *place = &batch->places[i];
             if (!place->is_held_back || place->item.awaited != SN_AWAITS_COPY ||
                 sn_slot_state(&batch->context->segment->slots[place->item.source_slot]) != SN_SLOT_READY)
                 continue;
@@ -137,7 +137,7 @@ static void look_again(sn_pool *pool, sn_member *member, sn_batch *batch, uint32
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < batch->n_places; i++) {
-        sn_place *place = &batch->places[i];
+        sn_batch_item *place = &batch->places[i];
         if (place->is_held_back && (what == 0 || place->item.awaited == what)) {
             place->was_coming |= place->item.awaited == SN_AWAITS_COPY;
             items[n++] = &place->item;
@@ -150,16 +150,16 @@ static void look_again(sn_pool *pool, sn_member *member, sn_batch *batch, uint32
     release_settled(pool, batch);
 }
 
-static void forget_settled(sn_await *await)
+static void forget_settled(sn_copy_wait *await)
 {
     for (sn_batch *batch = await->first, *next; batch; batch = next) {
         next = batch->next_awaiting;
         if (batch->n_awaited == 0)
-            sn_await_forget(await, batch);
+            sn_copy_wait_forget(await, batch);
     }
 }
 
-void sn_await_look(sn_await *await, sn_pool *pool, sn_member *member)
+void sn_copy_wait_look(sn_copy_wait *await, sn_pool *pool, sn_member *member)
 {
     find_ready(await, pool);
     forget_settled(await);
@@ -169,7 +169,7 @@ void sn_await_look(sn_await *await, sn_pool *pool, sn_member *member)
 }
 
 /* Nothing is left to do here: make what others have not drawn, of the earliest batch that has some. */
-static void take_over(sn_await *await, sn_pool *pool, sn_member *member)
+static void take_over(sn_copy_wait *await, sn_pool *pool, sn_member *member)
 {
     for (sn_batch *batch = await->first; batch; batch = batch->next_awaiting)
         for (uint32_t i = 0; i < batch->n_places; i++)
@@ -180,7 +180,7 @@ static void take_over(sn_await *await, sn_pool *pool, sn_member *member)
 }
 
 /* What became of the copy that a place of `batch` awaits. */
-static uint32_t copy_state(const sn_batch *batch, const sn_place *place)
+static uint32_t copy_state(const sn_batch *batch, const sn_batch_item *place)
 {
     return sn_slot_state(&batch->context->segment->slots[place->item.source_slot]);
 }
@@ -195,7 +195,7 @@ static uint64_t clock_from(const sn_batch *batch, uint64_t now, uint64_t patienc
 
 /* Nothing of `batch` is left but copies that others write. Begin the clocks of these, and find whose says that this
  * was long enough: a bit for each in `blamed`. Whether anything is to be made here: a copy may have failed, too. */
-static int find_overdue(sn_await *await, uint64_t mean_ns, sn_batch *batch, uint64_t *blamed)
+static int find_overdue(sn_copy_wait *await, uint64_t mean_ns, sn_batch *batch, uint64_t *blamed)
 {
     uint64_t now = sn_now_ns(), patience = sn_patience_ns(mean_ns);
     int any = 0;
@@ -204,7 +204,7 @@ static int find_overdue(sn_await *await, uint64_t mean_ns, sn_batch *batch, uint
         batch->peer_wait_from_ns = now;
 
     for (uint32_t i = 0; i < batch->n_places; i++) {
-        const sn_place *place = &batch->places[i];
+        const sn_batch_item *place = &batch->places[i];
         if (!place->is_held_back || place->item.awaited != SN_AWAITS_COPY)
             continue;
         uint64_t *since = &await->since_ns[place->item.peer];
@@ -221,7 +221,7 @@ static int find_overdue(sn_await *await, uint64_t mean_ns, sn_batch *batch, uint
 }
 
 /* Make here what is overdue. Of later batches only what was to come from the blamed is shared out anew. */
-static void give_up(sn_await *await, sn_pool *pool, sn_member *member, sn_batch *batch, const uint64_t *blamed)
+static void give_up(sn_copy_wait *await, sn_pool *pool, sn_member *member, sn_batch *batch, const uint64_t *blamed)
 {
     look_again(pool, member, batch, 0, 1, blamed);
     for (sn_batch *later = await->first; later; later = later->next_awaiting)
@@ -229,7 +229,7 @@ static void give_up(sn_await *await, sn_pool *pool, sn_member *member, sn_batch 
             look_again(pool, member, later, 0, 0, blamed);
 }
 
-int sn_await_batch(sn_await *await, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms)
+int sn_copy_wait_batch(sn_copy_wait *await, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms)
 {
     uint64_t began = sn_now_ns(), until = began + (uint64_t)timeout_ms * 1000000, pause = LEAST_PAUSE_NS;
     int rc;

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "sn_bring.h"
+#include "sn_readers.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../base/sn_status.h"
-#include "sn_ask.h"
+#include "sn_remote_batch.h"
 #include "sn_read.h"
 
 #define READER_STACK (256u << 10)
@@ -16,23 +16,23 @@
 /* -- Reading ahead -- */
 
 /* Whether nobody has the file of a place that fetchers bring, or that may be read ahead. */
-static int is_to_be_read(const sn_pool *pool, const sn_place *place)
+static int is_to_be_read(const sn_pool *pool, const sn_batch_item *place)
 {
-    return pool->is_external ? sn_place_is_to_be_fetched(place)
+    return pool->is_external ? sn_batch_item_is_to_be_fetched(place)
                              : place->stage == SN_DRAWN && place->item.source == SN_STORAGE;
 }
 
 /* The next place whose file nobody reads, if more may be read. Of places that want a copy, only fetchers get one. */
-static sn_place *claim_read(sn_pool *pool)
+static sn_batch_item *claim_read(sn_pool *pool)
 {
     if (!sn_pool_may_read(pool))
         return NULL;
-    sn_place *wanting = pool->is_external ? sn_pool_first_wanting(pool) : NULL;
-    for (sn_batch *batch = pool->first; batch && !(wanting && sn_place_is_due(wanting, batch));
+    sn_batch_item *wanting = pool->is_external ? sn_pool_first_wanting(pool) : NULL;
+    for (sn_batch *batch = pool->first; batch && !(wanting && sn_batch_item_is_due(wanting, batch));
          batch = batch->following)
         while (batch->next_read < batch->n_places) {
-            sn_place *place = &batch->places[batch->next_read++];
-            if (is_to_be_read(pool, place) && !sn_place_wants_copy(place))
+            sn_batch_item *place = &batch->places[batch->next_read++];
+            if (is_to_be_read(pool, place) && !sn_batch_item_wants_copy(place))
                 return place;
         }
     if (wanting)
@@ -42,9 +42,9 @@ static sn_place *claim_read(sn_pool *pool)
 }
 
 /* As sn_read_ahead(). The mutex is held, but not while the file is read. */
-static int read_from_storage(sn_pool *pool, sn_place *place)
+static int read_from_storage(sn_pool *pool, sn_batch_item *place)
 {
-    place->file = sn_ahead_spare(&pool->ahead);
+    place->file = sn_readahead_spare(&pool->ahead);
     pthread_mutex_unlock(&pool->mutex);
     int rc = sn_read_ahead(place->batch->context, place);
     pthread_mutex_lock(&pool->mutex);
@@ -58,25 +58,25 @@ static void *read_ahead(void *argument)
 
     pthread_mutex_lock(&pool->mutex); /* a preparer has made it, and it has that one's nice value */
     while (!pool->ending) {
-        sn_place *place = claim_read(pool);
+        sn_batch_item *place = claim_read(pool);
         if (!place) {
             pthread_cond_wait(&pool->reads, &pool->mutex);
             continue;
         }
         place->stage = SN_READING;
-        sn_ahead_began(&pool->ahead);
+        sn_readahead_began(&pool->ahead);
         self->since_ms = sn_now_ms(CLOCK_MONOTONIC_COARSE);
         sn_pool_ask_hosts(pool, place);
         int rc = place->is_read ? 0 : read_from_storage(pool, place);
         self->since_ms = 0;
-        sn_ahead_ended(&pool->ahead, rc);
+        sn_readahead_ended(&pool->ahead, rc);
         if (place->batch->dropped) {
             sn_abandon(place->batch->context, place, SN_E_CLOSED, NULL);
             sn_pool_finish_task(pool, place->batch);
             continue;
         }
         place->stage = SN_READ_AHEAD;
-        sn_ahead_add(&pool->ahead, place);
+        sn_readahead_add(&pool->ahead, place);
         pthread_cond_signal(&pool->work);
     }
     self->ended = 1;
@@ -92,11 +92,11 @@ void sn_pool_wake_readers(sn_pool *pool, uint32_t beyond)
         pthread_cond_signal(&pool->reads);
 }
 
-void sn_pool_choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_ns)
+void sn_pool_choose_readers(sn_pool *pool, const sn_batch_item *place, uint64_t busy_ns)
 {
     uint32_t before = pool->ahead.readers;
 
-    sn_ahead_choose(&pool->ahead, place, busy_ns, pool->limit);
+    sn_readahead_choose(&pool->ahead, place, busy_ns, pool->limit);
     /* One after each place. If it fails, those that are there do. */
     if (!pool->is_external && pool->ahead.readers > pool->n_readers && !pool->ending &&
         sn_pool_start(pool, &pool->readers[pool->n_readers], read_ahead, READER_STACK) == 0)
@@ -126,7 +126,7 @@ void sn_pool_leave(sn_pool *pool)
 static void end_request(sn_pool *pool, sn_request *request)
 {
     sn_fetches_end(&pool->fetches, request);
-    sn_ahead_ended(&pool->ahead, 0);
+    sn_readahead_ended(&pool->ahead, 0);
 }
 
 /* Have a request bring the neighbours of its places too, of those that nobody fetches. The mutex is held. A request that
@@ -134,7 +134,7 @@ static void end_request(sn_pool *pool, sn_request *request)
 static void join_neighbours(sn_pool *pool, sn_request *request)
 {
     const sn_context *context = request->places[0]->batch->context;
-    int want_copies = sn_place_wants_copy(request->places[0]);
+    int want_copies = sn_batch_item_wants_copy(request->places[0]);
     uint32_t n, looks;
 
     if (request->places[0]->fetches_alone ||
@@ -146,9 +146,9 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
         for (sn_batch *batch = pool->first; batch && looks > 0; batch = batch->following) {
             uint32_t from = want_copies ? batch->next_wanting : batch->next_read;
             for (uint32_t i = from; i < batch->n_places && looks > 0; i++, looks--) {
-                sn_place *place = &batch->places[i];
-                if (sn_place_is_to_be_fetched(place) && !place->fetches_alone && batch->context == context &&
-                    sn_place_wants_copy(place) == want_copies && sn_fetches_join(&pool->fetches, request, place))
+                sn_batch_item *place = &batch->places[i];
+                if (sn_batch_item_is_to_be_fetched(place) && !place->fetches_alone && batch->context == context &&
+                    sn_batch_item_wants_copy(place) == want_copies && sn_fetches_join(&pool->fetches, request, place))
                     place->stage = SN_READING;
             }
         }
@@ -159,7 +159,7 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
  * request of those that are neighbours still; NULL: there are none. */
 static sn_request *narrow(sn_pool *pool, sn_request *request)
 {
-    sn_place *left[SN_MOST_JOINED];
+    sn_batch_item *left[SN_MOST_JOINED];
     uint32_t n = 0, first = 0, joined;
 
     for (uint32_t i = 0; i < request->wanted.n; i++)
@@ -192,7 +192,7 @@ static sn_request *ask_for_request(sn_pool *pool, const sn_context *context, sn_
     uint64_t ticket = request->wanted.ticket;
 
     for (uint32_t at = 0; request && at < request->wanted.n;) {
-        uint32_t which[SN_REMOTE_AT_ONCE], n = 0, most = sn_ahead_at_once(&pool->ahead);
+        uint32_t which[SN_REMOTE_AT_ONCE], n = 0, most = sn_readahead_at_once(&pool->ahead);
         sn_asked asked[SN_REMOTE_AT_ONCE];
 
         for (; at < request->wanted.n && n < most; at++) {
@@ -210,12 +210,12 @@ static sn_request *ask_for_request(sn_pool *pool, const sn_context *context, sn_
         pthread_mutex_lock(&pool->mutex);
         request = sn_fetches_find(&pool->fetches, ticket);
         for (uint32_t i = 0; i < n; i++) {
-            sn_place *place = request ? request->places[which[i]] : NULL;
+            sn_batch_item *place = request ? request->places[which[i]] : NULL;
             if (place && asked[i].file.is_remote) {
                 sn_pool_arrive(pool, sn_fetches_take(request, which[i]), &asked[i].file, took, n);
                 continue;
             }
-            sn_ahead_keep_spare(&pool->ahead, &asked[i].file);
+            sn_readahead_keep_spare(&pool->ahead, &asked[i].file);
             if (place)
                 place->skips_remote = 1;
         }
@@ -238,11 +238,11 @@ int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
 
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        sn_place *place = pool->ending ? NULL : claim_read(pool);
+        sn_batch_item *place = pool->ending ? NULL : claim_read(pool);
         if (place) {
             const sn_context *context = place->batch->context;
             place->stage = SN_READING;
-            sn_ahead_began(&pool->ahead);
+            sn_readahead_began(&pool->ahead);
             sn_request *request = sn_fetches_add(&pool->fetches, place, sn_now_ns());
             join_neighbours(pool, request);
             if (context->remote)
@@ -269,7 +269,7 @@ int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
  * not while they are copied. */
 static sn_file copy_of(sn_pool *pool, const uint8_t *bytes, size_t length, int rc)
 {
-    sn_file file = sn_ahead_spare(&pool->ahead);
+    sn_file file = sn_readahead_spare(&pool->ahead);
 
     pthread_mutex_unlock(&pool->mutex);
     file.length = 0;
@@ -287,7 +287,7 @@ static sn_file copy_of(sn_pool *pool, const uint8_t *bytes, size_t length, int r
 /* Take the memory that bytes have come in, and leave other memory there. */
 static sn_file exchanged(sn_pool *pool, sn_file *brought)
 {
-    sn_file spare = sn_ahead_spare(&pool->ahead), file = *brought;
+    sn_file spare = sn_readahead_spare(&pool->ahead), file = *brought;
 
     brought->bytes = spare.bytes;
     brought->capacity = spare.capacity;
@@ -316,7 +316,7 @@ static int take_bytes(sn_pool *pool, uint64_t ticket, sn_file *brought, int may_
         }
     }
     for (uint32_t i = 0; request && i < n; i++) {
-        sn_place *place = request->places[i];
+        sn_batch_item *place = request->places[i];
         if (!place)
             continue;
         if (rc != 0 && n > 1) { /* the fault may be one place's alone */
@@ -333,7 +333,7 @@ static int take_bytes(sn_pool *pool, uint64_t ticket, sn_file *brought, int may_
                            : copy_of(pool, rc == 0 ? bytes + (piece->offset - offset) : NULL, piece->length, rc);
         request = sn_fetches_find(&pool->fetches, ticket);
         if (!request || !request->places[i]) {
-            sn_ahead_keep_spare(&pool->ahead, &file);
+            sn_readahead_keep_spare(&pool->ahead, &file);
             continue;
         }
         if (why && !place->message)
@@ -345,7 +345,7 @@ static int take_bytes(sn_pool *pool, uint64_t ticket, sn_file *brought, int may_
     }
     if (request) {
         if (rc == 0)
-            sn_ahead_brought(&pool->ahead, n);
+            sn_readahead_brought(&pool->ahead, n);
         end_request(pool, request);
     }
     pthread_mutex_unlock(&pool->mutex);

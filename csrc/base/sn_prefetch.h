@@ -1,5 +1,5 @@
 /*
- * sn_foresee.h -- ask for a line of memory before it is needed.
+ * sn_prefetch.h -- ask for a line of memory before it is needed.
  *
  * Records of millions of samples are met at random places: each costs a miss of the caches and, worse, a
  * walk through page tables that are in no cache either. Both overlap with those of other lines only as far as
@@ -10,15 +10,15 @@
  * Lives in   any memory.
  * Callers    any thread.     Blocking  never.
  */
-#ifndef SN_FORESEE_H
-#define SN_FORESEE_H
+#ifndef SN_PREFETCH_H
+#define SN_PREFETCH_H
 
 #include <stdint.h>
 
 /* A line that may be asked for in vain, at whatever address.
  * The empty asm statement is meant: GCC takes a function that does nothing but prefetch for one that
  * does nothing, and leaves out the calls of it. */
-static inline void sn_foresee(const void *at)
+static inline void sn_prefetch(const void *at)
 {
     __builtin_prefetch(at);
     __asm__ volatile("");

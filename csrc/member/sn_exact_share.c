@@ -1,4 +1,4 @@
-#include "sn_divide.h"
+#include "sn_exact_share.h"
 
 #include "../base/sn_bits.h"
 #include "../base/sn_rng.h"
@@ -96,7 +96,7 @@ static uint32_t find_copy(const sn_peers *peers, const sn_client *client, uint32
     return coming;
 }
 
-int sn_divide_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn_makes makes, int is_source_wanted,
+int sn_exact_share_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn_makes makes, int is_source_wanted,
                     sn_item *item)
 {
     const sn_segment *segment = client->holder->segment;
@@ -114,7 +114,7 @@ int sn_divide_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn
         item->awaited = SN_AWAITS_PEER;
         return 0;
     }
-    item->role = sn_near_role(&peers->hosts, sample);
+    item->role = sn_rendezvous_role(&peers->hosts, sample);
     if (is_source_wanted)
         sn_serve_source(client, sample, item);
     uint32_t drawn = atomic_load_explicit(&row_of(client)->drawn, memory_order_relaxed);
@@ -122,7 +122,7 @@ int sn_divide_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn
     return 1;
 }
 
-int sn_divide_again(sn_peers *peers, sn_client *client, enum sn_makes makes, sn_item *item, uint32_t *given_up)
+int sn_exact_share_again(sn_peers *peers, sn_client *client, enum sn_makes makes, sn_item *item, uint32_t *given_up)
 {
     const sn_segment *segment = client->holder->segment;
 
@@ -136,5 +136,5 @@ int sn_divide_again(sn_peers *peers, sn_client *client, enum sn_makes makes, sn_
         *given_up = item->source_entry;
     }
     sn_item_clear(item, item->sample);
-    return sn_divide_serve(peers, client, item->sample, makes, 1, item);
+    return sn_exact_share_serve(peers, client, item->sample, makes, 1, item);
 }

@@ -1,4 +1,4 @@
-#include "sn_ahead.h"
+#include "sn_readahead.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -31,20 +31,20 @@ static uint32_t most_readers(void)
     return most < SN_MOST_READERS ? (uint32_t)most : SN_MOST_READERS;
 }
 
-void sn_ahead_init(sn_ahead *ahead)
+void sn_readahead_init(sn_readahead *ahead)
 {
     memset(ahead, 0, sizeof *ahead);
     ahead->most_readers = most_readers();
 }
 
-void sn_ahead_free(sn_ahead *ahead)
+void sn_readahead_free(sn_readahead *ahead)
 {
     for (uint32_t i = 0; i < ahead->n_spares; i++)
         free(ahead->spares[i].bytes);
 }
 
 /* Half of the bytes may be of files that are being read now. So many requests bring more files than one each. */
-int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers, uint64_t requested)
+int sn_readahead_may_read(const sn_readahead *ahead, uint32_t preparers, uint64_t requested)
 {
     double being_read = ahead->least_readers ? (double)requested : ahead->reading * ahead->file_bytes;
     double files = ahead->readers * (ahead->together > 1.0 ? ahead->together : 1.0);
@@ -53,7 +53,7 @@ int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers, uint64_t reques
            (ahead->bytes + being_read < AHEAD_BYTES || ahead->reading + ahead->n == 0);
 }
 
-void sn_ahead_fetches(sn_ahead *ahead)
+void sn_readahead_fetches(sn_readahead *ahead)
 {
     if (ahead->least_readers)
         return;
@@ -61,17 +61,17 @@ void sn_ahead_fetches(sn_ahead *ahead)
     ahead->readers = SN_FIRST_FETCHES;
 }
 
-void sn_ahead_began(sn_ahead *ahead)
+void sn_readahead_began(sn_readahead *ahead)
 {
     ahead->reading++;
 }
 
-sn_file sn_ahead_spare(sn_ahead *ahead)
+sn_file sn_readahead_spare(sn_readahead *ahead)
 {
     return ahead->n_spares ? ahead->spares[--ahead->n_spares] : (sn_file){0};
 }
 
-void sn_ahead_ended(sn_ahead *ahead, int rc)
+void sn_readahead_ended(sn_readahead *ahead, int rc)
 {
     ahead->reading--;
     if (rc != 0) /* descriptors or memory are short: so many were too many */
@@ -83,31 +83,31 @@ static void add_to_mean(double *mean, double value, int is_first)
     *mean += (value - *mean) / (is_first ? 1.0 : MEAN_OVER);
 }
 
-void sn_ahead_brought(sn_ahead *ahead, uint32_t files)
+void sn_readahead_brought(sn_readahead *ahead, uint32_t files)
 {
     add_to_mean(&ahead->together, files, ahead->together <= 0);
 }
 
-uint32_t sn_ahead_at_once(const sn_ahead *ahead)
+uint32_t sn_readahead_at_once(const sn_readahead *ahead)
 {
     double most = ahead->file_bytes > 0 ? ASKED_BYTES / ahead->file_bytes : 1.0;
 
     return most < 1.0 ? 1 : most < SN_REMOTE_AT_ONCE ? (uint32_t)most : SN_REMOTE_AT_ONCE;
 }
 
-int sn_ahead_may_ask(const sn_ahead *ahead, uint32_t preparers)
+int sn_readahead_may_ask(const sn_readahead *ahead, uint32_t preparers)
 {
     return ahead->n + ahead->reading < 2 * preparers &&
-           ahead->bytes + sn_ahead_at_once(ahead) * ahead->file_bytes < AHEAD_BYTES;
+           ahead->bytes + sn_readahead_at_once(ahead) * ahead->file_bytes < AHEAD_BYTES;
 }
 
-void sn_ahead_saw(sn_ahead *ahead, size_t bytes)
+void sn_readahead_saw(sn_readahead *ahead, size_t bytes)
 {
     if (bytes)
         add_to_mean(&ahead->file_bytes, (double)bytes, ahead->file_bytes <= 0);
 }
 
-void sn_ahead_add(sn_ahead *ahead, sn_place *place)
+void sn_readahead_add(sn_readahead *ahead, sn_batch_item *place)
 {
     place->following = NULL;
     if (ahead->last)
@@ -117,12 +117,12 @@ void sn_ahead_add(sn_ahead *ahead, sn_place *place)
     ahead->last = place;
     ahead->n++;
     ahead->bytes += (double)place->file.length;
-    sn_ahead_saw(ahead, place->file.length);
+    sn_readahead_saw(ahead, place->file.length);
 }
 
-void sn_ahead_take(sn_ahead *ahead, sn_place *place)
+void sn_readahead_take(sn_readahead *ahead, sn_batch_item *place)
 {
-    sn_place *before = NULL, *at = ahead->first;
+    sn_batch_item *before = NULL, *at = ahead->first;
 
     while (at != place) {
         before = at;
@@ -141,7 +141,7 @@ void sn_ahead_take(sn_ahead *ahead, sn_place *place)
 /* By Little's law P preparers that are never without a file need P * (what storage takes of a place) / (what preparing
  * takes of it) of them under way. Where storage takes next to nothing, which is the page cache, a preparer reads for
  * itself: the file is then in its core's own cache. */
-void sn_ahead_choose(sn_ahead *ahead, const sn_place *place, uint64_t busy_ns, uint32_t preparers)
+void sn_readahead_choose(sn_readahead *ahead, const sn_batch_item *place, uint64_t busy_ns, uint32_t preparers)
 {
     int is_first = ahead->busy_ns <= 0;
 
@@ -155,7 +155,7 @@ void sn_ahead_choose(sn_ahead *ahead, const sn_place *place, uint64_t busy_ns, u
         ahead->readers = ahead->least_readers;
 }
 
-void sn_ahead_keep_spare(sn_ahead *ahead, sn_file *file)
+void sn_readahead_keep_spare(sn_readahead *ahead, sn_file *file)
 {
     if (!file->bytes)
         return;
