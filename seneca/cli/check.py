@@ -22,7 +22,7 @@ from seneca._runtime.enabled import off_because
 from seneca._runtime.user_cache import user_cache
 from seneca.cli.paths import cannot_list, cannot_write
 from seneca.cli.planning.what_if import show_bytes, show_rate
-from seneca.data.verdicts import Verdicts
+from seneca.data.file_verdicts import FileVerdicts
 from seneca.tuning.host import cores
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def run(folder: Path, *, workers: int | None, max_pixels: int | None, fresh: boo
     """
     _refuse_bad_use(folder, to)
     tally = Tally()
-    verdicts = Verdicts(verdicts_path(folder), _terms(max_pixels), fresh=fresh)
+    verdicts = FileVerdicts(verdicts_path(folder), _terms(max_pixels), fresh=fresh)
     try:
         _judge(folder, verdicts, tally, workers, max_pixels)
     except KeyboardInterrupt:
@@ -152,7 +152,7 @@ def _terms(max_pixels: int | None) -> str:
 
 
 def _judge(
-    folder: Path, verdicts: Verdicts, tally: Tally, workers: int | None, max_pixels: int | None
+    folder: Path, verdicts: FileVerdicts, tally: Tally, workers: int | None, max_pixels: int | None
 ) -> None:
     # Imported here only: where Seneca is off, there may be no native core.
     from seneca.data.broken import judge_all, picture_files

@@ -35,7 +35,7 @@ from seneca.audit.check import Report, check
 from seneca.cli import verify
 from seneca.cli.paths import cannot_list, cannot_write
 from seneca.cli.watch import top
-from seneca.cli.watch.rates import Watch
+from seneca.cli.watch.rates import RateMeter
 from seneca.data import ImageFolder
 from seneca.testing import make_pictures
 
@@ -178,7 +178,7 @@ def _started(commands: list[list[str]], scratch: Path) -> Iterator[list[subproce
 
 def _show(jobs: list[subprocess.Popen[str]], console: Console) -> None:
     """Show the jobs as ``seneca top`` does, until all have ended. What is no terminal gets the last table."""
-    watch = Watch(top.SMOOTH_S)
+    watch = RateMeter(top.SMOOTH_S)
     with Live(console=console, auto_refresh=False) as live:
         while any(job.poll() is None for job in jobs):
             seen = top.look(watch, _cache_name())

@@ -12,14 +12,14 @@ from rich.text import Text
 
 from seneca._runtime.printable import printable
 from seneca.cli.checks import examine
-from seneca.cli.checks.finding import Finding, Verdict
+from seneca.cli.checks.finding import Finding, CheckStatus
 from seneca.cli.checks.host import Host
 from seneca.cli.paths import cannot_list
 
 __all__ = ["CannotExamine", "as_json", "lines", "run"]
 
-COLOURS = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.PROBLEM: "red", Verdict.UNKNOWN: "blue"}
-BAD = (Verdict.WARNING, Verdict.PROBLEM)
+COLOURS = {CheckStatus.OK: "green", CheckStatus.WARNING: "yellow", CheckStatus.PROBLEM: "red", CheckStatus.UNKNOWN: "blue"}
+BAD = (CheckStatus.WARNING, CheckStatus.PROBLEM)
 
 
 class CannotExamine(ValueError):
@@ -86,6 +86,6 @@ def lines(found: dict[str, Finding]) -> list[Text]:
         )
         if finding.remedy:
             told.append(Text(f"{'':<25} -> {printable(finding.remedy)}"))
-    counts = {verdict: sum(one.verdict is verdict for one in found.values()) for verdict in Verdict}
+    counts = {verdict: sum(one.verdict is verdict for one in found.values()) for verdict in CheckStatus}
     told.append(Text(", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)))
     return told

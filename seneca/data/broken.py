@@ -24,7 +24,7 @@ from seneca._core.plan import Plan
 from seneca._runtime.pillow import settings as pillow_settings
 from seneca._runtime.regular_files import read_regular
 from seneca.data.folder import IMG_EXTENSIONS
-from seneca.data.verdicts import Verdict, Verdicts
+from seneca.data.file_verdicts import FileVerdict, FileVerdicts
 from seneca.errors import DecodeError, LeftToPillowError
 
 __all__ = ["Found", "judge", "judge_all", "picture_files"]
@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
     path: str
     size_bytes: int
-    verdict: Verdict
+    verdict: FileVerdict
     known: bool = False
 
 
@@ -88,7 +88,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def judge_all(
-    folder: str, verdicts: Verdicts, *, workers: int, max_pixels: int | None = None
+    folder: str, verdicts: FileVerdicts, *, workers: int, max_pixels: int | None = None
 ) -> Iterator[Found]:
     """Judge every picture file below a folder, in threads. The order is not determined.
 
@@ -120,7 +120,7 @@ def judge_all(
                 findings.put(
                     _look(path, verdicts, codec, max_pixels)
                     if error is None
-                    else Found(path, 0, Verdict(f"cannot be listed: {error.strerror}"))
+                    else Found(path, 0, FileVerdict(f"cannot be listed: {error.strerror}"))
                 )
             findings.put(None)
         except BaseException as error:
@@ -144,7 +144,7 @@ def judge_all(
             findings.get_nowait()
 
 
-def _look(path: str, verdicts: Verdicts, codec: Codec, max_pixels: int | None) -> Found:
+def _look(path: str, verdicts: FileVerdicts, codec: Codec, max_pixels: int | None) -> Found:
     size = 0
     try:
         status = os.stat(path)
@@ -156,13 +156,13 @@ def _look(path: str, verdicts: Verdicts, codec: Codec, max_pixels: int | None) -
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         data = read_regular(path)
     except OSError as error:  # is not kept, because it can pass without a change of the file
-        return Found(path, size, Verdict(error.strerror or str(error)))
+        return Found(path, size, FileVerdict(error.strerror or str(error)))
     verdict = judge(data, codec, max_pixels)
     verdicts.add(status, verdict)
     return Found(path, size, verdict)
 
 
-def judge(data: bytes, codec: Codec, max_pixels: int | None = None) -> Verdict:
+def judge(data: bytes, codec: Codec, max_pixels: int | None = None) -> FileVerdict:
     """Decode a file's bytes as a loader does, to the end.
 
     Of a JPEG only the last row becomes pixels. The codec decodes all coefficients before it, and finds all
@@ -176,26 +176,26 @@ def judge(data: bytes, codec: Codec, max_pixels: int | None = None) -> Verdict:
         if (limit := pillow_settings().max_pixels) is not None and height * width > limit:
             return _judge_by_pillow(data, codec, max_pixels)
         codec.decode_region(data, height - 1, 0, 1, width)
-        return Verdict(None, "JPEG", _is_progressive(data), height * width)
+        return FileVerdict(None, "JPEG", _is_progressive(data), height * width)
     except LeftToPillowError:
         return _judge_by_pillow(data, codec, max_pixels)
     except DecodeError as error:
-        return Verdict(error.reason)
+        return FileVerdict(error.reason)
 
 
-def _judge_by_pillow(data: bytes, codec: Codec, max_pixels: int | None) -> Verdict:
+def _judge_by_pillow(data: bytes, codec: Codec, max_pixels: int | None) -> FileVerdict:
     # Imported here only: this module imports torch, and a folder of JPEGs is checked without torch.
     from seneca.transforms._apply import open_picture
 
     try:
         picture = open_picture(data, max_pixels=max_pixels)
         with Image.open(io.BytesIO(data)) as file:
-            return Verdict(None, file.format, pixels=picture.height * picture.width)
+            return FileVerdict(None, file.format, pixels=picture.height * picture.width)
     except DecodeError as error:
-        return _judge_by_core(data, codec) or Verdict(error.reason)
+        return _judge_by_core(data, codec) or FileVerdict(error.reason)
 
 
-def _judge_by_core(data: bytes, codec: Codec) -> Verdict | None:
+def _judge_by_core(data: bytes, codec: Codec) -> FileVerdict | None:
     """Good, if the core decodes what Pillow refuses: a WebP, where Pillow was built without. Else None."""
     most = pillow_settings().max_pixels
     whole = Plan([], 0, "uint8", True, (0, 0, 0), (1, 1, 1), leaves_above=most)  # decode, and do nothing else
@@ -203,7 +203,7 @@ def _judge_by_core(data: bytes, codec: Codec) -> Verdict | None:
         height, width, _ = codec.decode(whole, data).shape
     except DecodeError:
         return None
-    return Verdict(None, "WEBP", pixels=height * width)
+    return FileVerdict(None, "WEBP", pixels=height * width)
 
 
 def _is_progressive(data: bytes) -> bool:

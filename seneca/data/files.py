@@ -92,13 +92,13 @@ class PictureFiles:
         self.are_pairs = pairs
         # The samples of a listing cannot change. A million of them are not made into a list.
         self.samples = samples if isinstance(samples, Samples) else list(samples)
-        self._paths: _Paths
+        self._paths: _PathFiles
         if pairs:
-            self._paths = _Pairs(root, [str(path) for sample in self.samples for path in sample])
+            self._paths = _PairFiles(root, [str(path) for sample in self.samples for path in sample])
         elif listing is None:
-            self._paths = _Paths(root, [path for path, _ in self.samples])
+            self._paths = _PathFiles(root, [path for path, _ in self.samples])
         else:
-            self._paths = (_InBuckets if listing.etags else _Pieces)(root, listing)
+            self._paths = (_BucketFiles if listing.etags else _ContainerFiles)(root, listing)
         self._labels: np.ndarray | None = None
         self._fixed: bool | None = None
 
@@ -269,7 +269,7 @@ class PictureFiles:
         return self._labels
 
 
-class _Paths:
+class _PathFiles:
     """The paths of a list of pictures, and what was found about the files. They stay while labels change.
 
     Args:
@@ -421,7 +421,7 @@ class _Paths:
         return self._table
 
 
-class _Pairs(_Paths):
+class _PairFiles(_PathFiles):
     """The same of pairs: of each sample the path of the picture, and then that of the mask."""
 
     def told(self) -> str:
@@ -450,7 +450,7 @@ class _Pairs(_Paths):
         return pair_of(*self.files_of(index))
 
 
-class _Pieces(_Paths):
+class _ContainerFiles(_PathFiles):
     """The same of pictures that lie in containers.
 
     Args:
@@ -526,7 +526,7 @@ class _Pieces(_Paths):
         return *self.table(), self._listing.pieces, self._listing.stated
 
 
-class _InBuckets(_Pieces):
+class _BucketFiles(_ContainerFiles):
     """The same of pictures in buckets or on a web server. A dataset is what was listed, as it was then.
 
     To look again asks for nothing: each piece that is fetched is checked, and what is kept is of the

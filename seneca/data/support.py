@@ -27,7 +27,7 @@ from seneca.data.kinds.kind import Request, Support, class_name
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.lengths import length_of
 from seneca.errors import NotFingerprinted
-from seneca.identity import Look, Memory
+from seneca.identity import Fingerprinter, Memory
 from seneca.options import VerifyFiles
 
 __all__ = ["Support", "inspect_dataset"]
@@ -67,7 +67,7 @@ def inspect_dataset(
     if isinstance(found, Support):
         return found
     base, own = found
-    look = Look(key, memory, reads_only=True)
+    look = Fingerprinter(key, memory, reads_only=True)
     request = Request(
         base, own, look, worker_init_fn, channels_last, shares, files_found, verify_files, for_workers
     )

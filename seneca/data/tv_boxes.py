@@ -16,7 +16,7 @@ from PIL import Image
 
 from seneca.data.tv_wrapper import WRAP, known_name, remembered, unwrapped
 from seneca.transforms._boxes import BoxTransform
-from seneca.transforms._genuine import is_theirs
+from seneca.transforms._genuine import is_library_code
 
 __all__ = ["Boxed", "Targets", "boxes_of", "has_boxes"]
 
@@ -116,7 +116,7 @@ def boxes_of(dataset: Any) -> Boxed | str:
     if inner is None:
         return f"its boxes are plain numbers, which transforms of v2 leave alone: {WRAP}"
     kind, keys = type(inner), vars(dataset).get("_target_keys")
-    changed = [one for one in OWN_METHODS if one in vars(inner) or not is_theirs(getattr(kind, one, None))]
+    changed = [one for one in OWN_METHODS if one in vars(inner) or not is_library_code(getattr(kind, one, None))]
     if changed:
         return f"{kind.__name__}.{changed[0]} was replaced"
     if name == COCO and keys is not None and (keys == "all" or "masks" in keys):

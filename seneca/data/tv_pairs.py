@@ -16,7 +16,7 @@ from PIL import Image
 from seneca.data.segmentation import SegmentationFolder
 from seneca.data.tv_wrapper import WRAP, known_name, remembered, unwrapped
 from seneca.transforms._apply import MASK_MODES
-from seneca.transforms._genuine import is_theirs
+from seneca.transforms._genuine import is_library_code
 
 __all__ = ["Pairs", "has_masks", "pairs_of"]
 
@@ -71,7 +71,7 @@ def _files_in(dataset: Any) -> tuple[Sequence[Any], Sequence[Any]]:
     """The pictures and the masks of a dataset of torchvision's for segmentation; none: of any other."""
     name, inner = known_name(dataset), unwrapped(dataset)
     inner = dataset if inner is None else inner
-    if name not in SEGMENTATION or not is_theirs(vars(type(inner)).get("__getitem__")):
+    if name not in SEGMENTATION or not is_library_code(vars(type(inner)).get("__getitem__")):
         return (), ()
     if getattr(inner, "_target_types", ["segmentation"]) != ["segmentation"]:  # of OxfordIIITPet
         return (), ()

@@ -26,8 +26,8 @@ from seneca.epochs.plan import EpochPlan
 from seneca.native.buffers import BatchBuffers
 from seneca.native.collate import Collation, collates_plainly
 from seneca.native.fetchers import Fetchers
-from seneca.native.given import GivenBatches
-from seneca.native.planned import PlannedBatches
+from seneca.native.user_order import UserOrder
+from seneca.native.planned_order import PlannedOrder
 from seneca.native.prefetch import Ready
 from seneca.native.session import Inputs, Session
 from seneca.partition import Jobs, Spent
@@ -83,7 +83,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
         self._session.cache = cache
-        kind = PlannedBatches if inputs.is_planned else GivenBatches
+        kind = PlannedOrder if inputs.is_planned else UserOrder
         self._source: Any = kind(loader, inputs, self._progress, int(self._base_seed))
         plan = self._source.plan
         self._source.ask(loader.num_workers * (loader.prefetch_factor or 0))

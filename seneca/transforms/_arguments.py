@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from seneca.transforms._genuine import is_v1
-from seneca.transforms._pipeline import Holds
+from seneca.transforms._pipeline import ValueKind
 
 __all__ = [
     "PADDING_MODES",
@@ -248,7 +248,7 @@ def interpolation_of(name: str, given: Any) -> Any:
     raise NotNative(f"{name} has interpolation={getattr(given.interpolation, 'name', value)}")
 
 
-def filter_of(name: str, given: Any, holds: Holds) -> Any:
+def filter_of(name: str, given: Any, holds: ValueKind) -> Any:
     """The interpolation, if the resizing gives Seneca's pixels."""
     interpolation = interpolation_of(name, given)
     if holds == "picture":
@@ -263,7 +263,7 @@ def filter_of(name: str, given: Any, holds: Holds) -> Any:
     return interpolation
 
 
-def fill_of(name: str, given: Any, holds: Holds) -> Any:
+def fill_of(name: str, given: Any, holds: ValueKind) -> Any:
     """The colour of margins. None means black in v2."""
     fill = 0 if given.fill is None and not (is_v1(given) and holds != "picture") else given.fill
     if isinstance(fill, dict):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from seneca.transforms._pipeline import BY_KIND, Holds, NativeTransform, Size, Step
+from seneca.transforms._pipeline import BY_KIND, ValueKind, NativeTransform, Size, Step
 
 if TYPE_CHECKING:
     import numpy
@@ -24,7 +24,7 @@ __all__ = [
     "MOVES",
     "STAYS",
     "Compose",
-    "Holds",
+    "ValueKind",
     "NativeTransform",
     "Size",
     "Step",
@@ -93,7 +93,7 @@ class Transform(NativeTransform):
     """
 
     renamed: ClassVar[dict[str, str]] = {}
-    on_tensors: ClassVar[tuple[Holds, ...]] = ()
+    on_tensors: ClassVar[tuple[ValueKind, ...]] = ()
     masks: ClassVar[str] = NOT_OF_V2
     boxes: ClassVar[str] = NOT_OF_V2
     has_moves: ClassVar[bool] = False
@@ -113,7 +113,7 @@ class Transform(NativeTransform):
         return step(self.kinds[0], **{self.renamed.get(name, name): getattr(self, name) for name in fields})
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         """The transform that means the same as one of torchvision's of this class's name.
 
         Raises:

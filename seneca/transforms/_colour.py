@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seneca.transforms._arguments import kernel, probability, rising
-from seneca.transforms._base import STAYS, Holds, Step, Transform, step
+from seneca.transforms._base import STAYS, ValueKind, Step, Transform, step
 
 __all__ = [
     "ColorJitter",
@@ -78,7 +78,7 @@ class ColorJitter(Transform):
         return made if made[0].args else ()
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.brightness, given.contrast, given.saturation, given.hue)
 
 
@@ -119,7 +119,7 @@ class RandomPhotometricDistort(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.brightness, given.contrast, given.saturation, given.hue, given.p)
 
 
@@ -145,7 +145,7 @@ class RandomGrayscale(Transform):
         self._set(p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.p)
 
 
@@ -172,7 +172,7 @@ class RandomInvert(Transform):
         self._set(p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.p)
 
 
@@ -211,7 +211,7 @@ class RandomPosterize(Transform):
         self._set(bits=bits, p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.bits, given.p)
 
 
@@ -240,7 +240,7 @@ class RandomSolarize(Transform):
         self._set(threshold=_number("threshold", self.threshold), p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.threshold, given.p)
 
 
@@ -266,7 +266,7 @@ class RandomAutocontrast(Transform):
         self._set(p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.p)
 
 
@@ -292,7 +292,7 @@ class RandomEqualize(Transform):
         self._set(p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.p)
 
 
@@ -324,7 +324,7 @@ class RandomAdjustSharpness(Transform):
         self._set(sharpness_factor=factor, p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.sharpness_factor, given.p)
 
 
@@ -368,7 +368,7 @@ class GaussianBlur(Transform):
         return step("gaussian_blur", kernel_size=(height, width), sigma=self.sigma)
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.kernel_size, given.sigma)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from seneca._runtime.packages import release_of
 
-__all__ = ["TIMM_RECIPES", "V2", "is_genuine", "is_theirs", "is_v1", "known_as", "replaced_in_torchvision"]
+__all__ = ["TIMM_RECIPES", "V2", "is_genuine", "is_library_code", "is_v1", "library_name", "replaced_in_torchvision"]
 
 V1 = ("torchvision.transforms.transforms", "torchvision.transforms.autoaugment")
 V2 = "torchvision.transforms.v2."
@@ -45,7 +45,7 @@ _ON_THE_WAY = (
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
-def is_theirs(function: Any) -> bool:
+def is_library_code(function: Any) -> bool:
     """Whether a function belongs to an installed package, and is not one of the user's that was put there."""
     return not isinstance(function, types.FunctionType) or release_of(function.__module__ or "") is not None
 
@@ -62,7 +62,7 @@ def is_genuine(transform: object) -> bool:
     return not any(_replaced(vars(base)) for base in kind.__mro__ if base is not object)
 
 
-def known_as(transform: object) -> str | None:
+def library_name(transform: object) -> str | None:
     """The name of a transform of torchvision's, or of timm's behind ``timm.``. None: unknown, or changed."""
     kind = type(transform)
     if kind.__module__ in TIMM and is_genuine(transform):
@@ -89,4 +89,4 @@ def replaced_in_torchvision() -> str | None:
 
 
 def _replaced(held: Mapping[str, Any]) -> str | None:
-    return next((name for name, one in list(held.items()) if not is_theirs(one)), None)
+    return next((name for name, one in list(held.items()) if not is_library_code(one)), None)

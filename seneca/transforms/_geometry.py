@@ -22,7 +22,7 @@ from seneca.transforms._arguments import (
     rising,
     side,
 )
-from seneca.transforms._base import MOVES, Holds, Size, Step, Transform, not_yet, step
+from seneca.transforms._base import MOVES, ValueKind, Size, Step, Transform, not_yet, step
 from seneca.transforms._genuine import is_v1
 
 __all__ = [
@@ -98,7 +98,7 @@ class Resize(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         if given.size is None:
             raise NotNative("Resize has size=None")
         return cls(given.size, filter_of("Resize", given, holds), given.max_size)
@@ -139,7 +139,7 @@ class CenterCrop(Transform):
         return f"CenterCrop(size={self.size})"
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.size)
 
     @classmethod
@@ -184,7 +184,7 @@ class Pad(Transform):
         return f"Pad(padding={self.padding}, fill={self.fill}, padding_mode={self.padding_mode})"
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.padding, fill_of("Pad", given, holds), given.padding_mode)
 
 
@@ -239,7 +239,7 @@ class RandomCrop(Transform):
         return step("random_crop", **{**vars(self), "padding": self.padding or (0, 0, 0, 0)})
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         padding = given.padding
         if not is_v1(given) and padding is not None:
             left, right, top, bottom = padding  # v2 stores it in this order
@@ -324,7 +324,7 @@ class RandomResizedCrop(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         interpolation = filter_of("RandomResizedCrop", given, holds)
         return cls(given.size, given.scale, given.ratio, interpolation)
 
@@ -361,7 +361,7 @@ class RandomHorizontalFlip(Transform):
         self._set(p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.p)
 
 
@@ -389,7 +389,7 @@ class RandomVerticalFlip(Transform):
         self._set(p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.p)
 
 
@@ -507,7 +507,7 @@ class ScaleJitter(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.target_size, given.scale_range, filter_of("ScaleJitter", given, holds))
 
     @staticmethod
@@ -551,7 +551,7 @@ class RandomShortestSize(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.min_size, given.max_size, filter_of("RandomShortestSize", given, holds))
 
     @staticmethod
@@ -592,7 +592,7 @@ class RandomZoomOut(Transform):
         self._set(fill=colour(self.fill), side_range=sides, p=probability(self.p))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(fill_of("RandomZoomOut", given, holds), given.side_range, given.p)
 
     @staticmethod

@@ -25,7 +25,7 @@ __all__ = [
     "BY_KIND",
     "DTYPES",
     "Decode",
-    "Holds",
+    "ValueKind",
     "NativeTransform",
     "Pipeline",
     "Size",
@@ -44,7 +44,7 @@ DTYPES = ("uint8", "float16", "bfloat16", "float32")
 SAME_SIZE_REMEDY = "pictures of different sizes cannot be stacked; add T.Resize((h, w)) or a crop"
 
 Decode = Literal["exact", "fast"]
-Holds = Literal["picture", "bytes", "floats", "normalised", "erased"]
+ValueKind = Literal["picture", "bytes", "floats", "normalised", "erased"]
 Size = tuple[int, int]  # height, width
 Channels = tuple[float, float, float]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from seneca.transforms._arguments import NotNative, colour, fill_of, one_of, warp_filter, warping_of, whole
-from seneca.transforms._base import Holds, Step, Transform, refused
-from seneca.transforms._genuine import is_theirs, is_v1
+from seneca.transforms._base import ValueKind, Step, Transform, refused
+from seneca.transforms._genuine import is_library_code, is_v1
 from seneca.transforms._timm import mixed_chains, spread
 
 __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
@@ -64,7 +64,7 @@ class RandAugment(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         common = _common_of("RandAugment", given, holds)
         return cls(given.num_ops, given.magnitude, given.num_magnitude_bins, **common)
 
@@ -97,7 +97,7 @@ class TrivialAugmentWide(Transform):
         self._set(num_magnitude_bins=bins, **_common(self))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.num_magnitude_bins, **_common_of("TrivialAugmentWide", given, holds))
 
 
@@ -133,7 +133,7 @@ class AutoAugment(Transform):
         self._set(policy=one_of("policy", POLICIES, policy), **_common(self))
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         policies = given.policies if is_v1(given) else given._policies
         if policies != given._get_policies(given.policy):
             raise NotNative("AutoAugment has other policies than torchvision's")
@@ -195,7 +195,7 @@ class AugMix(Transform):
         return (Step("aug_mix", {name: arg for name, arg in vars(self).items() if arg is not None}),)
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         common = _common_of("AugMix", given, holds)
         shape = given.severity, given.mixture_width, given.chain_depth
         return cls(*shape, given.alpha, given.all_ops, **common)
@@ -209,11 +209,11 @@ def _common(given: RandAugment | TrivialAugmentWide | AutoAugment) -> dict[str, 
     }
 
 
-def _common_of(name: str, given: Any, holds: Holds) -> dict[str, Any]:
+def _common_of(name: str, given: Any, holds: ValueKind) -> dict[str, Any]:
     """The arguments that torchvision's recipes have in common."""
     spaces = ("_AUGMENTATION_SPACE", "_PARTIAL_AUGMENTATION_SPACE")
     made = [one for space in spaces for one, _ in getattr(type(given), space, {}).values()]
-    if {*spaces} & vars(given).keys() or not all(map(is_theirs, made)):
+    if {*spaces} & vars(given).keys() or not all(map(is_library_code, made)):
         raise NotNative(f"{name} has other operations than torchvision's")
     # Of AugMix, None is another thing than black: it fades in at the edge.
     fill = None if name == "AugMix" and given.fill is None else fill_of(name, given, holds)

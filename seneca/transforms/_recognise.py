@@ -24,13 +24,13 @@ from seneca.transforms._base import (
     MOVES,
     STAYS,
     Compose,
-    Holds,
+    ValueKind,
     NativeTransform,
     Step,
     Transform,
     refused,
 )
-from seneca.transforms._genuine import V2, is_theirs, known_as, replaced_in_torchvision
+from seneca.transforms._genuine import V2, is_library_code, library_name, replaced_in_torchvision
 from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder, Static
 from seneca.transforms._pipeline import compile_transform
 from seneca.transforms._tensor import RANDOM, TENSOR, WORDS, Followed
@@ -210,7 +210,7 @@ def steps_on_pictures(transform: object) -> tuple[Step, ...] | None:
 
     None: there are no such steps, or their pixels would differ.
     """
-    name = known_as(transform)
+    name = library_name(transform)
     if name not in BY_NAME or not _deterministic(transform) or replaced_in_torchvision() is not None:
         return None
     try:
@@ -236,7 +236,7 @@ def _is_senecas(transform: object) -> bool:
 
 def _flattened(transform: Any) -> list[Any]:
     """The steps of a transform. torchvision's Composes are taken apart, also nested ones."""
-    if known_as(transform) != "Compose":
+    if library_name(transform) != "Compose":
         return [transform]
     return [step for inner in transform.transforms for step in _flattened(inner)]
 
@@ -248,7 +248,7 @@ def _deterministic(step: Any) -> bool:
         except PlanError:
             return False  # the call will raise it
         return pipeline.deterministic and pipeline.erase is None
-    return isinstance(step, Static) or _is_fixed(known_as(step) or "")
+    return isinstance(step, Static) or _is_fixed(library_name(step) or "")
 
 
 def _is_fixed(name: str) -> bool:
@@ -257,7 +257,7 @@ def _is_fixed(name: str) -> bool:
     return name in TENSOR.keys() - RANDOM or (name in OTHERS and OTHERS[name].is_fixed)
 
 
-def _read(name: str, step: Any, holds: Holds) -> Transform:
+def _read(name: str, step: Any, holds: ValueKind) -> Transform:
     """Seneca's transform for one of torchvision's or timm's of this name."""
     kind = BY_NAME[name]
     return kind.from_timm(step) if name.startswith("timm.") else kind.from_torchvision(step, holds)
@@ -273,7 +273,7 @@ def _steps_of_v2(transform: Any) -> list[Any]:
         raise NotNative(
             f"Seneca's {type(transform).__name__} takes no mask and no boxes: use torchvision.transforms.v2"
         )
-    name = known_as(transform)
+    name = library_name(transform)
     if name is not None and not type(transform).__module__.startswith(V2):
         of = "" if name.startswith("timm.") else " of torchvision.transforms"
         raise NotNative(f"{name}{of} takes no mask and no boxes: use torchvision.transforms.v2")
@@ -283,7 +283,7 @@ def _steps_of_v2(transform: Any) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Filled(Transform):
+class WithMaskFill(Transform):
     """A transform whose margins have a class of their own in masks."""
 
     inner: Transform
@@ -313,7 +313,7 @@ class Recogniser(Followed):
 
     def take(self, step: Any) -> None:
         """Take in one step of the user's."""
-        name = known_as(step)
+        name = library_name(step)
         if self.beside is not None and (step := self._take_beside(name, step)) is None:
             return
         if self.ended_by is not None:
@@ -376,18 +376,18 @@ class Recogniser(Followed):
                 f"in front of {self.behind}"
             )
         made = _read(name, step if self.beside is None else self._filled(step), holds)
-        return Filled(made, mask_fill) if mask_fill else made
+        return WithMaskFill(made, mask_fill) if mask_fill else made
 
     def members(self, group: str, transform: Any) -> list[Transform]:
         """Seneca's transforms for a member of a group, which may be a list."""
         if self.beside is not None:
-            names = [known_as(step) for step in _steps_of_v2(transform)]
+            names = [library_name(step) for step in _steps_of_v2(transform)]
             moving = [name for name in names if does_beside(name, "boxes") == MOVES]
             if self.beside == "boxes" and moving:
                 raise NotNative(f"{group} has {moving[0]}, which moves boxes: put it outside of {group}")
             for name in names:
                 self._check(name)
-        steps = [(known_as(step), step) for step in _flattened(transform)]
+        steps = [(library_name(step), step) for step in _flattened(transform)]
         for name, step in steps:
             if name not in BY_NAME and name not in GROUPS and name != "Identity":
                 raise NotNative(
@@ -424,7 +424,7 @@ class Recogniser(Followed):
                 f"{name} of this torchvision cannot move boxes alone: use torchvision 0.21 or later"
             )
         if name == SANITIZE and (
-            step.labels_getter not in ("default", None) or not is_theirs(step._labels_getter)
+            step.labels_getter not in ("default", None) or not is_library_code(step._labels_getter)
         ):
             raise NotNative(f'{name} has a labels_getter of your own: use labels_getter="default"')
         self.box_steps.append((name, copy.deepcopy(step)))  # an epoch goes on with the step as it was
@@ -496,7 +496,7 @@ def _for_type(given: dict[Any, Any], kind: type, otherwise: Any) -> Any:
 
 def _named(step: Any) -> str:
     """The step's name in a reason. Another type with a name of torchvision's is named with its module."""
-    known = known_as(step)
+    known = library_name(step)
     if known is not None:
         return known
     own = getattr(step, "__qualname__", None)

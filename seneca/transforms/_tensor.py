@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from seneca.transforms._arguments import NotNative, channels, interpolation_of, probability, rising, whole
-from seneca.transforms._base import Holds, Step, Transform, step
+from seneca.transforms._base import ValueKind, Step, Transform, step
 from seneca.transforms._geometry import CenterCrop, Resize
 from seneca.transforms._pipeline import DTYPES
 
@@ -223,7 +223,7 @@ def _erasing_value(value: object) -> str | tuple[float, float, float]:
     return channels("value", tuple(value) * 3 if len(value) == 1 else value)
 
 
-WORDS: dict[Holds, str] = {
+WORDS: dict[ValueKind, str] = {
     "picture": "a PIL image",
     "bytes": "a uint8 tensor",
     "floats": "a float tensor",
@@ -244,7 +244,7 @@ class Followed:
         self.behind = ""  # the step before which transforms of pixels must stand
 
     @property
-    def holds(self) -> Holds:
+    def holds(self) -> ValueKind:
         """The kind of value that the next step gets."""
         if self.dtype is None:
             return "picture"

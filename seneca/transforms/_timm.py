@@ -13,7 +13,7 @@ from typing import Any
 
 from seneca.transforms._arguments import NotNative, colour, warp_filter_or_random, whole
 from seneca.transforms._base import Step, Transform, step
-from seneca.transforms._genuine import TIMM_RECIPES, is_theirs
+from seneca.transforms._genuine import TIMM_RECIPES, is_library_code
 
 __all__ = ["TIMM_OPERATIONS", "TimmAugMix", "TimmAugment"]
 
@@ -277,12 +277,12 @@ def _level(function: Any) -> Level:
 def _part_of(name: str, op: Any) -> tuple[str, float, float]:
     """One of timm's ``AugmentOp``: the operation, its probability and its magnitude."""
     kind = type(op)
-    if (kind.__module__, kind.__qualname__) != (TIMM_RECIPES, "AugmentOp") or not is_theirs(kind.__call__):
+    if (kind.__module__, kind.__qualname__) != (TIMM_RECIPES, "AugmentOp") or not is_library_code(kind.__call__):
         raise NotNative(f"{name} has {kind.__qualname__}, which is not an AugmentOp of timm's")
     known = FUNCTIONS.get(op.name)
     functions = (op.aug_fn, getattr(op.level_fn, "func", op.level_fn))
     found = (getattr(op.aug_fn, "__name__", None), _level(op.level_fn))
-    if known != found or not all(map(is_theirs, functions)):
+    if known != found or not all(map(is_library_code, functions)):
         raise NotNative(f"{name} has the operation {op.name}, which is not one that the native path knows")
     return op.name, op.prob, op.magnitude
 

@@ -19,7 +19,7 @@ from seneca.transforms._arguments import (
     warp_filter,
     warping_of,
 )
-from seneca.transforms._base import MOVES, Holds, Step, Transform, not_yet, step
+from seneca.transforms._base import MOVES, ValueKind, Step, Transform, not_yet, step
 from seneca.transforms._genuine import is_v1
 
 __all__ = ["ElasticTransform", "RandomAffine", "RandomPerspective", "RandomRotation"]
@@ -81,7 +81,7 @@ class RandomRotation(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         fill = fill_of("RandomRotation", given, holds)
         return cls(given.degrees, warping_of("RandomRotation", given), given.expand, given.center, fill)
 
@@ -135,7 +135,7 @@ class RandomAffine(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         fill = fill_of("RandomAffine", given, holds)
         interpolation = warping_of("RandomAffine", given)
         return cls(
@@ -185,7 +185,7 @@ class RandomPerspective(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         fill = fill_of("RandomPerspective", given, holds)
         return cls(given.distortion_scale, given.p, warping_of("RandomPerspective", given), fill)
 
@@ -235,7 +235,7 @@ class ElasticTransform(Transform):
         )
 
     @classmethod
-    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         if given.fill is None:
             raise NotNative("ElasticTransform has fill=None, which fades at the edges: use fill=0")
         fill = given.fill if is_v1(given) else fill_of("ElasticTransform", given, holds)

@@ -97,7 +97,7 @@ def _with_memory(profile: Profile, cache_bytes: int) -> Profile:
 
 
 @dataclasses.dataclass(frozen=True)
-class _While:
+class _Interval:
     """What was done in some time at work."""
 
     seconds: float = 0.0
@@ -106,12 +106,12 @@ class _While:
     delivered: int = 0
     stall_s: float | None = 0.0
 
-    def plus(self, seconds: float, before: WorkDone, now: WorkDone, fetched: int) -> _While:
+    def plus(self, seconds: float, before: WorkDone, now: WorkDone, fetched: int) -> _Interval:
         """Add ``seconds`` in which the work went on from ``before`` to ``now``."""
         stall_s = None
         if not (self.stall_s is None or before.stall_s is None or now.stall_s is None):
             stall_s = self.stall_s + now.stall_s - before.stall_s
-        return _While(
+        return _Interval(
             self.seconds + seconds,
             self.spent.plus(now.spent.since(before.spent)),
             self.fetched + fetched,
@@ -149,8 +149,8 @@ class SplitController:
         self._samples = samples
         self._adaptation = Adaptation(None, jobs)
         self._last: tuple[float, WorkDone, int] | None = None  # the last look in this epoch
-        self._recent = _While()  # the last minute, or less if that tells enough
-        self._ever = _While()
+        self._recent = _Interval()  # the last minute, or less if that tells enough
+        self._ever = _Interval()
         self._looked_at = -math.inf
         self._pace = ANY_PACE
         self._number = next(_numbers)
@@ -197,7 +197,7 @@ class SplitController:
             self._looked_at = now
             self._look(now, done)
             if self._recent.spent.tells_enough or self._recent.seconds > LONGEST_S:
-                self._recent = _While()
+                self._recent = _Interval()
 
     def _look(self, now: float, done: WorkDone) -> None:
         """Look at the jobs and at the split, and change the split if this controller decides."""

@@ -30,7 +30,7 @@ from seneca._runtime.finalizers import LAST, finalize
 from seneca._runtime.private_files import NotPrivate
 from seneca._runtime.warn import warn
 from seneca.partition.cores import Need, Threads, shares
-from seneca.tuning.core_board import Board, Told, board_path
+from seneca.tuning.core_table import CoreTable, CoreNeed, core_table_path
 
 __all__ = ["CoreShare"]
 
@@ -42,7 +42,7 @@ OF_PREPARERS = ("decode", "augment", "item", "batch")  # causes of the telemetry
 logger = logging.getLogger("seneca.cores")  # the name that users filter by
 
 
-class _While(NamedTuple):
+class _Interval(NamedTuple):
     """What was done in some time at work, all in seconds."""
 
     seconds: float = 0.0
@@ -52,11 +52,11 @@ class _While(NamedTuple):
     process: float = 0.0
     prepared_here: float = 0.0
 
-    def plus(self, other: _While) -> _While:
-        return _While(*(a + b for a, b in zip(self, other, strict=True)))
+    def plus(self, other: _Interval) -> _Interval:
+        return _Interval(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def since(self, before: _While) -> _While:
-        return _While(*(a - b for a, b in zip(self, before, strict=True)))
+    def since(self, before: _Interval) -> _Interval:
+        return _Interval(*(a - b for a, b in zip(self, before, strict=True)))
 
     def need(self) -> Need:
         """What the training step would take if it never waited."""
@@ -82,13 +82,13 @@ class CoreShare:
 
     def __init__(self, most: int, *, is_auto: bool, here: bool) -> None:
         self._most, self.is_auto, self._here = most, is_auto, here
-        self._board: Board | None = None
+        self._table: CoreTable | None = None
         self._owner = os.getpid()
         self._apply: Callable[[], Callable[[int], None] | None] = _nobody
         self._need = Need(0.0, 0.0, takes_all=True)  # until it is known
-        self._last = _While()  # the clocks at the last look
-        self._now = _While()
-        self._looks: deque[_While] = deque(maxlen=LOOKS)
+        self._last = _Interval()  # the clocks at the last look
+        self._now = _Interval()
+        self._looks: deque[_Interval] = deque(maxlen=LOOKS)
         self._counted = 0.0  # of the CPU time of threads, what _prepared has
         self._threads = Threads(most, most)
         _withdraw_abandoned()
@@ -139,13 +139,13 @@ class CoreShare:
         self._last = now
         if self._now.seconds >= LOOK_EVERY_S:
             self._look()
-        if ended and self._board is not None:
-            self._board.withdraw()
+        if ended and self._table is not None:
+            self._table.withdraw()
 
     def _look(self) -> None:
         self._looks.append(self._now)
-        self._now = _While()
-        recent = _While()
+        self._now = _Interval()
+        recent = _Interval()
         for look in self._looks:
             recent = recent.plus(look)
         self._need = recent.need()
@@ -165,12 +165,12 @@ class CoreShare:
                 apply(after)
             self._looks.clear()
 
-    def _snapshot(self, stall_s: float, spent_ns: dict[str, int]) -> _While:
+    def _snapshot(self, stall_s: float, spent_ns: dict[str, int]) -> _Interval:
         cpu = sum(spent_ns[cause] for cause in OF_PREPARERS) * 1e-9
         if self._here:
             _prepared.seconds += cpu - self._counted
             self._counted = cpu
-        return _While(
+        return _Interval(
             time.monotonic(),
             stall_s,
             cpu,
@@ -181,28 +181,28 @@ class CoreShare:
 
     def _on_board(self) -> bool:
         """Join the board, if this loader needs it or another has made it. Whether it is there."""
-        if self._board is None and (self.is_auto or os.path.exists(board_path())):
+        if self._table is None and (self.is_auto or os.path.exists(core_table_path())):
             try:
-                self._board = Board()
+                self._table = CoreTable()
             except OSError as error:
                 self._do_without(error)
                 return False
-            finalize(self, self._board.close, order=LAST)
-        return self._board is not None
+            finalize(self, self._table.close, order=LAST)
+        return self._table is not None
 
     def _tell(self) -> None:
-        assert self._board is not None
+        assert self._table is not None
         need = self._need
         try:
-            self._board.tell(Told(cores_allowed().group, need.prepare, need.loop, need.takes_all))
+            self._table.tell(CoreNeed(cores_allowed().group, need.prepare, need.loop, need.takes_all))
         except OSError as error:  # no room for the file's page
-            board, self._board = self._board, None
+            board, self._table = self._table, None
             board.close()
             self._do_without(error)
 
     def _do_without(self, error: OSError) -> None:
         """The board cannot be used. A loader whose number of threads depends on it warns, once a process."""
-        path = board_path()
+        path = core_table_path()
         if not self.is_auto or path in _warned_of:
             logger.info("no board of cores: %s", error)
             return
@@ -218,7 +218,7 @@ class CoreShare:
     def _share(self) -> tuple[float, bool]:
         """This loader's share, and whether all cores are given away."""
         cores = cores_allowed()
-        told = self._board.others(cores.group) if self._board is not None else []
+        told = self._table.others(cores.group) if self._table is not None else []
         needs = [self._need, *(Need(one.prepare, one.loop, one.takes_all) for one in told)]
         given = shares(needs, cores.number)
         full = any(need.takes_all for need in needs) or sum(n.prepare + n.loop for n in needs) >= cores.number
@@ -232,8 +232,8 @@ _warned_of: set[str] = set()  # boards that this process could not use
 def _withdraw_abandoned() -> None:
     """Withdraw what loaders of this process have told whose iterators were dropped within an epoch."""
     for one in list(_in_this_process):
-        if one._board is not None and one._apply() is None:
-            one._board.withdraw()
+        if one._table is not None and one._apply() is None:
+            one._table.withdraw()
 
 
 def _nobody() -> None:

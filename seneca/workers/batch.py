@@ -42,7 +42,7 @@ class BatchContext:
     """What the batches that one process makes have in common.
 
     Args:
-        worker: Holds the slots of this process.
+        worker: ValueKind the slots of this process.
         segment: The segment of the cache; None: there is none.
         counts: The counters, in the order of :data:`COUNTERS`.
         make_room: See :meth:`seneca.SampleCache.make_room`.

@@ -45,7 +45,7 @@ from seneca.tuning.neighbours import neighbours_text
 from seneca.workers import explained
 from seneca.workers.inspection import Inspection
 from seneca.workers.prepare import Preparer
-from seneca.workers.proof import Board, Marks, Verdict
+from seneca.workers.proof import ProofTable, Marks, ProofState
 from seneca.workers.session import WorkersSession
 from seneca.workers.terms import Batch, PlannedBatch, Terms
 
@@ -94,8 +94,8 @@ class SharedDataset(faces.SharedDataset):
         self._warned = False
         self._told = ""  # the last warning about examples
         self._last_compared: dict[Form, int] = {}
-        self._maker: Preparer | None = None
-        self._board = Board()  # the verdict of examples; all processes see it
+        self._preparer: Preparer | None = None
+        self._proof_table = ProofTable()  # the verdict of examples; all processes see it
         self._marks: Marks | None = None  # what they have made themselves; likewise
         self._session = WorkersSession()
 
@@ -145,7 +145,7 @@ class SharedDataset(faces.SharedDataset):
             # Its items may depend on those made before. No other job makes the same.
             self._inspection.alone = True
             text = explained.changed_text(self._beneath(), changed)
-            self._board.write(maker.terms.names, Verdict.REFUSED, text)
+            self._proof_table.write(maker.terms.names, ProofState.REFUSED, text)
             if not isinstance(indices, Batch):
                 self.tell_of_proof()
         self._inspection.settle()
@@ -169,13 +169,13 @@ class SharedDataset(faces.SharedDataset):
         support = self.look(support)
         terms = self.terms
         if self._inspection.alone:
-            return f"not shared: {self._board.text}"
+            return f"not shared: {self._proof_table.text}"
         if terms is None:
             return explained.not_shared_text(support, share=self.share, has_cache=self.cache is not None)
         name = cache_name(terms.name, terms.source)
         first = explained.shared_text(terms, support, name) + self._session.told_of_job(self._cache)
         lines = [first, support.describe_fingerprint()]
-        compared = explained.compared_text(terms, self._board, self._compared())
+        compared = explained.compared_text(terms, self._proof_table, self._compared())
         lines.append(compared + self._session.told_of_servers())
         traits = Traits.of(support)
         if traits is not None and (text := neighbours_text(traits, name, job_key(self.job), self._folder)):
@@ -234,8 +234,8 @@ class SharedDataset(faces.SharedDataset):
         is_of_files = terms is not None and isinstance(terms.stages, Pictures)
         self._session.use_servers(self._options.remote_wanted if is_of_files else ())
         self._inspection.alone = self.tell_of_proof()
-        if self._maker is not None and self._maker.distrusted:
-            self._maker = None  # its cache was given up; another may have been begun
+        if self._preparer is not None and self._preparer.distrusted:
+            self._preparer = None  # its cache was given up; another may have been begun
         if terms is None or not terms.shares_as(before):
             self._session.copy_bytes = 0
         if self._marks is not None and self._cache is not None and get_worker_info() is None:
@@ -257,21 +257,21 @@ class SharedDataset(faces.SharedDataset):
     def _note_distrust(self, terms: Terms, cache: SampleCache | None) -> None:
         """Note that the cache was distrusted. No process of this dataset shares while its names are these."""
         why = None if cache is None or cache.segment.closed else cache.segment.why_distrusted()
-        if why is None or self._board.read(terms.names) is Verdict.REFUSED:
+        if why is None or self._proof_table.read(terms.names) is ProofState.REFUSED:
             return
         if why[-1] == Form.STORAGE:
             return  # the dataset has changed: this segment is given up, and the next epoch begins another
         assert cache is not None
         text = distrust_text(cache.name, *why, own_job=why[0] == cache.segment.job_key)
-        self._board.write(terms.names, Verdict.REFUSED, text)
+        self._proof_table.write(terms.names, ProofState.REFUSED, text)
 
     def tell_of_proof(self) -> bool:
         """Whether nothing is shared because jobs make different items. If that is so, warn the user once."""
         if self._cache is not None and self.terms is not None and self._cache.segment.distrusted:
             self._note_distrust(self.terms, self._cache)
-        if self.terms is None or self._board.read(self.terms.names) is not Verdict.REFUSED:
+        if self.terms is None or self._proof_table.read(self.terms.names) is not ProofState.REFUSED:
             return False
-        if self._told != (text := self._board.text):
+        if self._told != (text := self._proof_table.text):
             self._told = text
             warn(text)
         return True
@@ -301,7 +301,7 @@ class SharedDataset(faces.SharedDataset):
         """The attributes of the dataset that making items has changed, if its names may be others now."""
         inspection = self._inspection
         changed = [] if self.key is not None else inspection.changed_attributes()
-        if changed and self._board.take_look() and inspection.has_same_names(self.dataset, self._options):
+        if changed and self._proof_table.take_look() and inspection.has_same_names(self.dataset, self._options):
             return []
         return changed
 
@@ -367,7 +367,7 @@ class SharedDataset(faces.SharedDataset):
     def _maker_here(self, look: int) -> Preparer:
         """This process's preparer, for the present terms. A forked child makes its own."""
         assert self.terms is not None and self._marks is not None
-        maker = self._maker
+        maker = self._preparer
         if maker is not None and maker.pid != os.getpid():
             maker = None
         if maker is not None and self.terms.shares_as(maker.terms) and not maker.is_outdated(look):
@@ -380,11 +380,11 @@ class SharedDataset(faces.SharedDataset):
             maker.close()
         cache = self.join()
         worker = get_worker_info()
-        self._maker = Preparer(
+        self._preparer = Preparer(
             self.terms,
             cache,
             self._session.counts_of(None if worker is None else worker.id),
-            board=self._board,
+            table=self._proof_table,
             marks=self._marks,
             vouched=self.key is not None,
             check_every=self._options.check_rate,
@@ -395,7 +395,7 @@ class SharedDataset(faces.SharedDataset):
             ),
             remote=self._session.remote_here(),
         )
-        return self._maker
+        return self._preparer
 
     def __fingerprint__(self) -> Any:
         """What items depend on, for the fingerprints of datasets that contain this one."""
@@ -403,14 +403,14 @@ class SharedDataset(faces.SharedDataset):
 
     def __getstate__(self) -> dict[str, Any]:
         job = self._job_key if get_worker_info() is not None else job_key(self.job)
-        own: dict[str, Any] = {"_maker": None, "_cache": None, "_job_key": job}
+        own: dict[str, Any] = {"_preparer": None, "_cache": None, "_job_key": job}
         own["_folder"] = self._folder or segment_folder()  # a fork server may have another environment
         return {**vars(self), **own, "_inspection": copy.copy(self._inspection)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if not self._session.is_for_worker:  # pickled for another job
-            self._board = Board()
+            self._proof_table = ProofTable()
             self._marks = None
             self._folder = None
 

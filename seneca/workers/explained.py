@@ -10,7 +10,7 @@ from seneca._core.digests import compared
 from seneca._core.segment import Segment
 from seneca.data.support import Support
 from seneca.forms import Form
-from seneca.workers.proof import Board, Verdict, may_be_made_again
+from seneca.workers.proof import ProofTable, ProofState, may_be_made_again
 from seneca.workers.terms import Terms
 
 __all__ = [
@@ -87,12 +87,12 @@ def compared_counts(terms: Terms, segment: Segment | None, before: Mapping[Form,
     return {form: compared(segment, terms.stages.kind(form)) for form in forms}
 
 
-def compared_text(terms: Terms, board: Board, counts: Mapping[Form, int]) -> str:
+def compared_text(terms: Terms, table: ProofTable, counts: Mapping[Form, int]) -> str:
     """What was compared so far. ``counts``: how many samples, by form."""
-    found = board.read(terms.names)
-    if found is Verdict.UNPROVABLE:
-        return f"sharing rests on that alone: {board.text}"
-    if found is Verdict.UNKNOWN:
+    found = table.read(terms.names)
+    if found is ProofState.UNPROVABLE:
+        return f"sharing rests on that alone: {table.text}"
+    if found is ProofState.UNKNOWN:
         return "before the first batch is shared, some samples are made here and compared with other jobs'"
     if not (forms := compared_forms(terms)):
         return "Seneca's own code makes its payloads; some that are served are made again and compared"

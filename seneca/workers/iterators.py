@@ -74,7 +74,7 @@ def iterate(
     if dataset is not None:
         shown["dataset"] = dataset
     if loader.num_workers == 0:
-        return Alone(_View(loader, **shown), own, waited)
+        return SingleProcessIterator(_View(loader, **shown), own, waited)
     loader.check_worker_number_rationality()
     init = shown["worker_init_fn"] = WorkerInit(loader.worker_init_fn, own)
     shown["multiprocessing_context"] = Context(loader.multiprocessing_context or torch.multiprocessing, init)
@@ -101,7 +101,7 @@ class _View:
         return getattr(self.whole, name)
 
 
-class Alone(InTurn, _SingleProcessDataLoaderIter):
+class SingleProcessIterator(InTurn, _SingleProcessDataLoaderIter):
     """torch's iterator without workers, which also tells the epoch's progress what is made."""
 
     def __init__(self, loader: Any, own: OwnState, waited: Waited) -> None:

@@ -24,11 +24,11 @@ from seneca.data.suspects import Suspects
 from seneca.forms import Form
 from seneca.workers.batch import BatchContext, Making
 from seneca.workers.proof import (
-    Board,
+    ProofTable,
     Evidence,
     Marks,
     Proof,
-    Verdict,
+    ProofState,
     drawing,
     example_of,
     may_be_made_again,
@@ -49,7 +49,7 @@ class Preparer:
         terms: The terms by which this process shares.
         cache: The cache; None: nothing is shared.
         counts: The counters, in the order of :data:`COUNTERS`.
-        board: What the processes of this dataset have found of its examples.
+        table: What the processes of this dataset have found of its examples.
         marks: What the processes of this job have made themselves.
         vouched: Whether the user has given a key.
         check_every: One of so many served samples is made again and compared; None: none is.
@@ -65,7 +65,7 @@ class Preparer:
         cache: SampleCache | None,
         counts: np.ndarray,
         *,
-        board: Board,
+        table: ProofTable,
         marks: Marks,
         vouched: bool = False,
         check_every: int | None = None,
@@ -96,20 +96,20 @@ class Preparer:
             suspects=Suspects(marks.compared),
             changed_elsewhere=changed_elsewhere,
         )
-        self._board = board
+        self._proof_table = table
         self._proof: Proof | None = None
         self._evidence: Evidence | None = None
         self.terms = terms
         if cache is not None:
             evidence = Evidence(
-                *(terms, cache.segment, board, marks),
+                *(terms, cache.segment, table, marks),
                 check_every=check_every,
                 first=first,
                 differed=self._note_difference,
                 has_changed=self._has_changed,
                 changes=lambda: not vouched and changed(),
             )
-            self._proof = Proof(*(terms, cache.segment, board, evidence), vouched=vouched, changed=changed)
+            self._proof = Proof(*(terms, cache.segment, table, evidence), vouched=vouched, changed=changed)
             if may_be_made_again(terms):
                 self._evidence = self._context.evidence = evidence
         self._in_use = threading.Lock()
@@ -210,13 +210,13 @@ class Preparer:
                 self._evidence.name_epoch(epoch)
             self._worker.name_copies(self.terms.names_of_epoch(*epoch)[1])
         names = self.terms.names
-        if samples and self._board.read(names) is Verdict.UNKNOWN:
+        if samples and self._proof_table.read(names) is ProofState.UNKNOWN:
             make = functools.partial(example_of, self.terms.stages, samples[0], Form.AUGMENTED)
             if stays_the_same(make, make(), attempts=2) is False:
-                self._board.write(names, Verdict.UNPROVABLE, unstable_text(samples[0]))
-        if self._board.read(names) is Verdict.UNPROVABLE:
+                self._proof_table.write(names, ProofState.UNPROVABLE, unstable_text(samples[0]))
+        if self._proof_table.read(names) is ProofState.UNPROVABLE:
             raise ValueError(
-                f"share='exact' is not possible here, because {self._board.text}, though Python's, NumPy's "
+                f"share='exact' is not possible here, because {self._proof_table.text}, though Python's, NumPy's "
                 "and torch's generators are set alike; draw its numbers from these, or give another share"
             )
 

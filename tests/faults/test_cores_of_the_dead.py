@@ -9,7 +9,7 @@ import ready
 
 from seneca._runtime.cgroups import cores_allowed
 from seneca.testing import make_pictures
-from seneca.tuning.core_board import board_path
+from seneca.tuning.core_table import core_table_path
 
 CORES = math.ceil(cores_allowed().number)
 
@@ -55,7 +55,7 @@ def test_the_others_have_its_cores(tmp_path, segment_folder, name):
         other.wait()
         job.send_signal(signal.SIGINT)
         job.wait()
-        assert not os.path.exists(board_path()), "the last that leaves removes the board"
+        assert not os.path.exists(core_table_path()), "the last that leaves removes the board"
     finally:
         for each in jobs:
             each.kill()

@@ -14,7 +14,7 @@ from pairs import SAMPLES, Scenario
 
 import seneca
 from seneca.data.support import inspect_dataset
-from seneca.workers.proof.board import MOST_LOOKS
+from seneca.workers.proof.table import MOST_LOOKS
 
 BEGUN_AT = 100
 

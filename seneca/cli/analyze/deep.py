@@ -18,7 +18,7 @@ from seneca._runtime.memory import free_memory
 from seneca._runtime.regular_files import Piece
 from seneca.cache.room import folder_in_force, free_space
 from seneca.cli.analyze.stalls import parts_of_batches
-from seneca.cli.analyze.trace import Alone, Deep
+from seneca.cli.analyze.trace import LoaderAlone, Deep
 from seneca.cli.planning.plan import reads_ahead
 from seneca.partition import TORCH, Cost, Jobs, Prediction, Profile, Reading, Size, solve
 from seneca.partition.torch_model import spread_by_waits
@@ -115,7 +115,7 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
     return _by_waits(found, deep.alone, items) if told["files"] else found
 
 
-def _by_waits(profile: Profile, alone: list[Alone], items: list[tuple[float, float]]) -> Profile:
+def _by_waits(profile: Profile, alone: list[LoaderAlone], items: list[tuple[float, float]]) -> Profile:
     """The profile, by what workers waited for files that the page cache should have had.
 
     If they waited, it is taken to have no memory. How much longer several workers waited than one then tells
@@ -129,7 +129,7 @@ def _by_waits(profile: Profile, alone: list[Alone], items: list[tuple[float, flo
     return dataclasses.replace(slow, served_spread=spread)
 
 
-def _item_and_wait(alone: Alone, batch_samples: float) -> tuple[float, float]:
+def _item_and_wait(alone: LoaderAlone, batch_samples: float) -> tuple[float, float]:
     """Seconds of a sample in which its worker works, and in which it waits for storage.
 
     What it waited for a core is left out. The model adds that by itself, and other programs took the rest.

@@ -12,7 +12,7 @@ import numpy as np
 
 from seneca.cli.analyze.inject.seneca_analyze_hooks import BATCH, IDLE, RECORD, STEP
 
-__all__ = ["Alone", "Deep", "Epochs", "Run", "read_trace"]
+__all__ = ["LoaderAlone", "Deep", "Epochs", "Run", "read_trace"]
 
 RECORDS = np.dtype(
     [
@@ -63,7 +63,7 @@ class Epochs:
 
 
 @dataclass
-class Alone:
+class LoaderAlone:
     """A loader that was measured alone.
 
     Attributes:
@@ -89,7 +89,7 @@ class Deep:
     """
 
     told: dict[str, Any]
-    alone: list[Alone]
+    alone: list[LoaderAlone]
 
 
 @dataclass
@@ -144,7 +144,7 @@ def _deep(event: dict[str, Any], records: dict[int, np.ndarray]) -> Deep:
     return Deep(
         event,
         [
-            Alone(
+            LoaderAlone(
                 one["workers"],
                 one["batch_s"],
                 one["loop_cpu_s"],

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Finding", "Verdict", "ok", "problem", "unknown", "warning"]
+__all__ = ["Finding", "CheckStatus", "ok", "problem", "unknown", "warning"]
 
 
-class Verdict(str, Enum):
+class CheckStatus(str, Enum):
     """How bad it is.
 
     OK: nothing is wrong. WARNING: jobs run, but slower or less safely than they could. PROBLEM: jobs fail or
@@ -31,22 +31,22 @@ class Finding(NamedTuple):
             is ok may have one, which is then an offer.
     """
 
-    verdict: Verdict
+    verdict: CheckStatus
     found: str
     remedy: str = ""
 
 
 def ok(found: str, remedy: str = "") -> Finding:
-    return Finding(Verdict.OK, found, remedy)
+    return Finding(CheckStatus.OK, found, remedy)
 
 
 def warning(found: str, remedy: str) -> Finding:
-    return Finding(Verdict.WARNING, found, remedy)
+    return Finding(CheckStatus.WARNING, found, remedy)
 
 
 def problem(found: str, remedy: str) -> Finding:
-    return Finding(Verdict.PROBLEM, found, remedy)
+    return Finding(CheckStatus.PROBLEM, found, remedy)
 
 
 def unknown(found: str, remedy: str = "") -> Finding:
-    return Finding(Verdict.UNKNOWN, found, remedy)
+    return Finding(CheckStatus.UNKNOWN, found, remedy)

@@ -2,7 +2,7 @@
 
 ::
 
-    segments() --Watch.look(), again and again--> CacheRates, each with its JobRates --> top, report
+    segments() --RateMeter.look(), again and again--> CacheRates, each with its JobRates --> top, report
 
 Pure: the caller looks, and says when. A rate is of the time between two tellings of a process, and not of
 that between two looks. Therefore it is exact also where a batch takes longer than a look.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from seneca.forms import Form
 from seneca.segments import JobSeen, Segment, Work
 
-__all__ = ["FORMS", "CacheRates", "Done", "JobRates", "Watch", "between"]
+__all__ = ["FORMS", "CacheRates", "Done", "JobRates", "RateMeter", "between"]
 
 FORMS = tuple(form.name.lower() for form in Form)
 NS_PER_MS = 1_000_000
@@ -177,7 +177,7 @@ class CacheRates:
         return self.told.delivered / self.told.prepared if self.told.prepared else None
 
 
-class Watch:
+class RateMeter:
     """Looks at the segments of a host, one after the other.
 
     Args:

@@ -18,7 +18,7 @@ from seneca.cli.caches.segments import BadUse, NoSuchCache, readable
 from seneca.cli.interrupts import Interrupts
 from seneca.cli.paths import cannot_write
 from seneca.cli.watch.page import page, sentence
-from seneca.cli.watch.rates import CacheRates, Watch
+from seneca.cli.watch.rates import CacheRates, RateMeter
 from seneca.cli.watch.recording import Recording
 from seneca.cli.watch.top import look
 from seneca.options import parse_keep
@@ -50,7 +50,7 @@ def run(to: Path, name: str | None, *, duration: str | None) -> int:
     most_s = _seconds(duration)
     if (why := cannot_write(to)) is not None:
         raise BadUse(why)
-    watch, recording = Watch(WINDOW_S), Recording()
+    watch, recording = RateMeter(WINDOW_S), Recording()
     if name is not None:
         _check(name)
     some = any(cache.jobs for cache in look(watch, name))  # what is wrong is said before anything else

@@ -16,7 +16,7 @@ from seneca._runtime.printable import printable
 from seneca.cli.caches.segments import BadUse, cannot_list, readable, said_of_sharing, sharing_as_json
 from seneca.cli.interrupts import Interrupts
 from seneca.cli.planning.what_if import show_bytes
-from seneca.cli.watch.rates import CacheRates, JobRates, Watch
+from seneca.cli.watch.rates import CacheRates, JobRates, RateMeter
 from seneca.errors import SegmentOwnerError
 from seneca.segments import Segment, State, find, segments
 
@@ -52,7 +52,7 @@ def run(
     """
     checked_every(every_s)
     console = console or Console()
-    watch = Watch(max(every_s, SMOOTH_S))
+    watch = RateMeter(max(every_s, SMOOTH_S))
     if name is not None:
         readable(name)
     look(watch, name)
@@ -84,7 +84,7 @@ def checked_every(every_s: float) -> None:
         raise BadUse(f"--every takes seconds, from {LEAST_S} to {MOST_S:,.0f}, and not {every_s:g}")
 
 
-def look(watch: Watch, name: str | None) -> list[CacheRates]:
+def look(watch: RateMeter, name: str | None) -> list[CacheRates]:
     """One look at all segments of this host, or at this user's segment of a name, if there is one.
 
     Raises:

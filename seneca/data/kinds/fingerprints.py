@@ -11,7 +11,7 @@ from seneca._runtime.packages import release_of
 from seneca.data.kinds.kind import Request, class_name
 from seneca.data.stages import number_of
 from seneca.epochs.generators import fixed_generators
-from seneca.identity import Identity, Look, MadeOf
+from seneca.identity import Identity, Fingerprinter, MadeOf
 
 __all__ = ["Fingerprints", "fingerprint_init", "fingerprint_items", "seeds_only"]
 
@@ -112,7 +112,7 @@ def _uses_transform_early(kind: type) -> bool:
     This code is all code of the class and all that it leads to, except ``augment``, ``label`` and methods
     with double underscores, which Python calls.
     """
-    look = Look(key=IGNORE_OPAQUE)
+    look = Fingerprinter(key=IGNORE_OPAQUE)
     look.pass_over(*kind.__mro__)
     for base in kind.__mro__:
         if release_of(base.__module__) is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from seneca.data.files import PictureFiles, Seen, files_of
 from seneca.data.stages import Stages
 from seneca.data.tv_boxes import Targets
-from seneca.identity import Attributes, Look, MadeOf, Watch
+from seneca.identity import Attributes, Fingerprinter, MadeOf, Watch
 from seneca.options import VerifyFiles
 from seneca.transforms._pipeline import Pipeline, Step
 
@@ -97,7 +97,7 @@ class Request:
 
     base: Any
     own: np.ndarray | None
-    look: Look
+    look: Fingerprinter
     worker_init_fn: Callable[[int], None] | None
     channels_last: bool
     shares: bool

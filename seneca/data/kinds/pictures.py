@@ -14,7 +14,7 @@ from seneca.data.kinds.fingerprints import fingerprint_init
 from seneca.data.kinds.kind import Request, Support, class_name
 from seneca.data.stages import Pictures
 from seneca.epochs.dataset_state import has_state
-from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
+from seneca.transforms._genuine import is_library_code, replaced_in_torchvision
 from seneca.transforms._pipeline import ONES, ZEROS, NativeTransform, Pipeline, Step, compile_transform
 from seneca.transforms._recognise import recognise, run_steps, split_static, steps_on_pictures
 
@@ -30,7 +30,7 @@ def matches(dataset: Any) -> bool:
         folder is not None
         and isinstance(dataset, folder.DatasetFolder)
         and type(dataset).__getitem__ is folder.DatasetFolder.__getitem__
-        and is_theirs(folder.DatasetFolder.__getitem__)
+        and is_library_code(folder.DatasetFolder.__getitem__)
         and getattr(type(dataset), "__getitems__", None) is None
         and vars(dataset).get("loader") in (folder.default_loader, folder.pil_loader)
         and replaced_in_torchvision() is None

@@ -21,7 +21,7 @@ Two kinds of datasets can show nothing, and sharing then rests on the fingerprin
 """
 
 from seneca.epochs.generators import drawing
-from seneca.workers.proof.board import Board, Verdict
+from seneca.workers.proof.table import ProofTable, ProofState
 from seneca.workers.proof.evidence import Evidence, unstable_text
 from seneca.workers.proof.examples import (
     compare_served,
@@ -34,11 +34,11 @@ from seneca.workers.proof.marks import Marks
 from seneca.workers.proof.prove import Proof
 
 __all__ = [
-    "Board",
+    "ProofTable",
     "Evidence",
     "Marks",
     "Proof",
-    "Verdict",
+    "ProofState",
     "compare_served",
     "digest_of_payload",
     "drawing",

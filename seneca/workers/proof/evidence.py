@@ -30,7 +30,7 @@ from seneca.data.stages import KeptStages, Stages
 from seneca.epochs.generators import drawing, set_generators
 from seneca.errors import SegmentError
 from seneca.forms import Form
-from seneca.workers.proof.board import Board, Verdict
+from seneca.workers.proof.table import ProofTable, ProofState
 from seneca.workers.proof.examples import (
     NOTHING,
     Example,
@@ -67,7 +67,7 @@ class Evidence:
     Args:
         terms: The terms by which this process shares.
         segment: The segment of the cache.
-        board: What the processes of this dataset have found.
+        table: What the processes of this dataset have found.
         marks: What the processes of this job have made themselves.
         check_every: One of so many served samples is made again in any case; None: none is, and none because
             too few were compared.
@@ -88,7 +88,7 @@ class Evidence:
         self,
         terms: Terms,
         segment: Segment,
-        board: Board,
+        table: ProofTable,
         marks: Marks,
         *,
         check_every: int | None,
@@ -98,7 +98,7 @@ class Evidence:
         has_changed: Callable[[int], bool],
     ) -> None:
         self.terms = terms
-        self._segment, self._board, self.marks = segment, board, marks
+        self._segment, self._proof_table, self.marks = segment, table, marks
         self._differed = differed
         self._changes, self._has_changed = changes, has_changed
         self.refuted = False
@@ -398,9 +398,9 @@ class Evidence:
         elif same is False:
             why, self.refuted = unstable_text(sample), self._changes()
             if self.refuted:
-                self._board.write(self.terms.names, Verdict.REFUSED, changing_text(why))
+                self._proof_table.write(self.terms.names, ProofState.REFUSED, changing_text(why))
             else:
-                self._board.write(self.terms.names, Verdict.UNPROVABLE, why)
+                self._proof_table.write(self.terms.names, ProofState.UNPROVABLE, why)
             self._tables.clear()
             self._comparable.clear()
             self.forms = ()

@@ -15,7 +15,7 @@ from seneca._core.segment import Segment
 from seneca.data.stages import Pictures
 from seneca.errors import SegmentError
 from seneca.forms import Form
-from seneca.workers.proof.board import Board, Verdict
+from seneca.workers.proof.table import ProofTable, ProofState
 from seneca.workers.proof.evidence import Evidence, changing_text, unstable_text
 from seneca.workers.proof.examples import (
     Example,
@@ -36,9 +36,9 @@ PATIENCE_S = 0.25  # after this time no other example is begun
 
 
 class _Found(NamedTuple):
-    """What a comparison of examples has shown. For ``text`` and ``lasts`` see :meth:`Board.write`."""
+    """What a comparison of examples has shown. For ``text`` and ``lasts`` see :meth:`ProofTable.write`."""
 
-    verdict: Verdict
+    verdict: ProofState
     text: str = ""
     lasts: bool = True
 
@@ -49,7 +49,7 @@ class Proof:
     Args:
         terms: The terms by which this process shares.
         segment: The segment of the cache.
-        board: What other processes of this dataset have found.
+        table: What other processes of this dataset have found.
         evidence: Compares the examples.
         vouched: Whether the user has given a key, and so vouches for whatever else items depend on.
         changed: Tells whether the dataset has changed since it was looked at.
@@ -62,7 +62,7 @@ class Proof:
         self,
         terms: Terms,
         segment: Segment,
-        board: Board,
+        table: ProofTable,
         evidence: Evidence,
         *,
         vouched: bool,
@@ -70,7 +70,7 @@ class Proof:
     ) -> None:
         self.terms = terms
         self._segment = segment
-        self._board = board
+        self._proof_table = table
         self._evidence = evidence
         self._vouched = vouched
         self._changed = changed
@@ -90,29 +90,29 @@ class Proof:
 
     def _find(self, look: int) -> bool:
         names, stages = self.terms.names, self.terms.stages
-        known = self._board.read(names)
-        if known is Verdict.REFUSED:
+        known = self._proof_table.read(names)
+        if known is ProofState.REFUSED:
             return False
         if not may_be_made_again(self.terms):
             why = "the dataset keeps a state, or a generator of its own, which examples would change"
-            self._board.write(names, Verdict.UNPROVABLE, why, look=look)
+            self._proof_table.write(names, ProofState.UNPROVABLE, why, look=look)
             return True
         try:
-            if known is Verdict.UNKNOWN:
+            if known is ProofState.UNKNOWN:
                 return self._prove(look, MOST, before=False)
             # A look sees the files of pictures, in every epoch. What other datasets read shows only in items.
             if (
-                known is Verdict.PROVED
+                known is ProofState.PROVED
                 and not isinstance(stages, Pictures)
-                and self._board.read(names, look) is Verdict.UNKNOWN
+                and self._proof_table.read(names, look) is ProofState.UNKNOWN
             ):
                 return self._prove(look, AGAIN, before=True)
-            if known is Verdict.PROVED:
+            if known is ProofState.PROVED:
                 self._evidence.open_tables()
         except Unlinked:
             return True  # the segment was given up, so nothing is shared
         except SegmentError as error:
-            self._board.write(names, Verdict.REFUSED, f"nothing is shared here: {error}")
+            self._proof_table.write(names, ProofState.REFUSED, f"nothing is shared here: {error}")
             return False
         return True
 
@@ -128,17 +128,17 @@ class Proof:
         turn = look % len(samples)
         samples = (samples[turn:] + samples[:turn])[:most] if before else samples[:most]
         had_changed = self._changed()
-        found = self._compare(samples, before) if self._evidence.forms else _Found(Verdict.PROVED)
+        found = self._compare(samples, before) if self._evidence.forms else _Found(ProofState.PROVED)
         if (
-            found.verdict is not Verdict.REFUSED
+            found.verdict is not ProofState.REFUSED
             and not before
             and (why := depends_on_its_batch(self.terms.stages, _chosen(self.terms, MOST_BESIDE)))
         ):
-            found = _Found(Verdict.UNPROVABLE if self._vouched else Verdict.REFUSED, why)
-        if found.verdict is Verdict.UNPROVABLE and not self._vouched and self._changed() and not had_changed:
-            found = _Found(Verdict.REFUSED, changing_text(found.text))
-        self._board.write(self.terms.names, found.verdict, found.text, look=look, lasts=found.lasts)
-        return found.verdict is not Verdict.REFUSED
+            found = _Found(ProofState.UNPROVABLE if self._vouched else ProofState.REFUSED, why)
+        if found.verdict is ProofState.UNPROVABLE and not self._vouched and self._changed() and not had_changed:
+            found = _Found(ProofState.REFUSED, changing_text(found.text))
+        self._proof_table.write(self.terms.names, found.verdict, found.text, look=look, lasts=found.lasts)
+        return found.verdict is not ProofState.REFUSED
 
     def _compare(self, samples: Sequence[int], before: bool) -> _Found:
         """Make examples, as many as :data:`PATIENCE_S` allows, and compare them with what others made."""
@@ -156,19 +156,19 @@ class Proof:
                 met = table.meet(sample, example.digest, True, draws) if example.digest else None
                 if met in (CHANGED, DIFFERS):
                     found = self._differs(sample, form, example, met, before)
-                    if found.verdict is not Verdict.PROVED:
+                    if found.verdict is not ProofState.PROVED:
                         return found
         evidence.open_tables()
-        return _Found(Verdict.PROVED)
+        return _Found(ProofState.PROVED)
 
     def _differs(self, sample: int, form: int, mine: Example, met: int, before: bool) -> _Found:
         """What it means that an example differs from what this job, or another, has made."""
         again = functools.partial(example_of, self.terms.stages, sample, form)
         same = stays_the_same(again, mine)
         if same is None:
-            return _Found(Verdict.PROVED)
+            return _Found(ProofState.PROVED)
         if not same:
-            return _Found(Verdict.UNPROVABLE, unstable_text(sample))
+            return _Found(ProofState.UNPROVABLE, unstable_text(sample))
         table = self._evidence.table(form)
         maker = table.maker(sample)
         who = "this job" if met == CHANGED else f"the job {maker:016x}" if maker else "a job that has ended"
@@ -177,7 +177,7 @@ class Proof:
         if before or is_stale:
             # The dataset has changed since its payloads were made. This job begins anew with its next look.
             self._segment.distrust(sample, Form.STORAGE)
-        return _Found(Verdict.REFUSED, text, lasts=not is_stale)
+        return _Found(ProofState.REFUSED, text, lasts=not is_stale)
 
 
 def _difference(sample: int, form: Form, shape: str, their_shape: str, who: str) -> str:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from seneca.cli import check
 from seneca.cli.app import app
 from seneca.data.broken import Found
-from seneca.data.verdicts import Verdict
+from seneca.data.file_verdicts import FileVerdict
 
 HUNG_S = 30  # what takes this long does not answer a Ctrl-C
 
@@ -118,8 +118,8 @@ def test_more_pixels_than_allowed_are_listed(picture_folder):
 
 def test_a_large_picture_is_named_in_the_summary():
     tally = check.Tally()
-    tally.add(Found("a.jpg", 9, Verdict(None, "JPEG", False, 3_000_000)))
-    tally.add(Found("b.jpg", 9, Verdict(None, "JPEG", False, 1_000_000)))
+    tally.add(Found("a.jpg", 9, FileVerdict(None, "JPEG", False, 3_000_000)))
+    tally.add(Found("b.jpg", 9, FileVerdict(None, "JPEG", False, 1_000_000)))
     large = (
         "  large        1 picture above a million pixels, 3 million on average; smaller ones decode faster"
     )

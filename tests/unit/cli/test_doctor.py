@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from seneca.cli import checks, doctor
 from seneca.cli.app import app
-from seneca.cli.checks.finding import Verdict, ok, problem, unknown, warning
+from seneca.cli.checks.finding import CheckStatus, ok, problem, unknown, warning
 from seneca.cli.checks.host import Host
 
 RUN = CliRunner()
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_unknown_and_the_rest_is_checked(monkeypatch):
 
     monkeypatch.setattr(checks, "CHECKS", {"one": fails, "two": lambda host: ok("fine")})
     found = dict(doctor.examine(Host()))
-    assert found["one"].verdict is Verdict.UNKNOWN and "/proc/secret" in found["one"].found
+    assert found["one"].verdict is CheckStatus.UNKNOWN and "/proc/secret" in found["one"].found
     assert found["two"] == ok("fine")
 
 

@@ -23,7 +23,7 @@ from seneca import transforms as T
 from seneca._core.codec import Codec
 from seneca.data import broken
 from seneca.data.broken import judge, judge_all, picture_files
-from seneca.data.verdicts import Verdicts
+from seneca.data.file_verdicts import FileVerdicts
 from seneca.errors import DecodeError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of bombs and EXIF: Pillow has much to say
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of bombs and EXIF: Pillow h
 
 @pytest.fixture
 def verdicts(tmp_path):
-    made = Verdicts(tmp_path / "verdicts.db", "terms")
+    made = FileVerdicts(tmp_path / "verdicts.db", "terms")
     yield made
     made.close()
     assert made.problem is None
@@ -181,7 +181,7 @@ def test_the_limit_of_pixels_is_that_of_the_loader(tmp_path, verdicts):
     (tmp_path / "class" / "a.jpg").write_bytes(saved(picture(40, 50)))
     (tmp_path / "class" / "b.png").write_bytes(png("RGB", 40, 51))
     for limit, refused in ((2039, 1), (1999, 2)):
-        ours = reasons(tmp_path, Verdicts(tmp_path / f"{limit}.db", ""), max_pixels=limit)
+        ours = reasons(tmp_path, FileVerdicts(tmp_path / f"{limit}.db", ""), max_pixels=limit)
         assert ours == loaders_reasons(tmp_path, max_pixels=limit)
         assert sum(reason is not None for reason in ours.values()) == refused
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from seneca.identity import fingerprint
-from seneca.identity.look import Look
+from seneca.identity.fingerprinter import Fingerprinter
 from seneca.identity.mapped import Mappings
 
 COUNT = 1 << 18  # numbers of 8 bytes
@@ -114,7 +114,7 @@ def test_what_another_mapping_writes_counts_each_time(path, kind, in_memory):
 
 
 def test_a_small_one_is_watched_by_its_content(path):
-    value, look = np.memmap(path, np.int64, "r+", shape=(2,)), Look()
+    value, look = np.memmap(path, np.int64, "r+", shape=(2,)), Fingerprinter()
     look.identify(value)
     value[0] = 7
     assert look.watch.changed()

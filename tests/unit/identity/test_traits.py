@@ -3,7 +3,7 @@
 import pytest
 from fingerprints import made
 
-from seneca.identity import Look
+from seneca.identity import Fingerprinter
 
 SOURCE = """
 K = {0}
@@ -24,7 +24,7 @@ PARTS = ["the global user.K", "A.c", "a", "ts[1].k", "d[x][0]", "the default def
 
 
 def traits(*numbers):
-    return Look(reads_only=True).identify(made(SOURCE.format(*numbers))).made_of.traits
+    return Fingerprinter(reads_only=True).identify(made(SOURCE.format(*numbers))).made_of.traits
 
 
 @pytest.mark.parametrize("place", range(6))
@@ -39,6 +39,6 @@ def test_equal_objects_have_equal_parts():
 
 
 def test_code_that_differs_is_named_by_its_function():
-    one = Look(reads_only=True).identify(made("def it(): return 1")).made_of.traits
-    other = Look(reads_only=True).identify(made("def it(): return 2")).made_of.traits
+    one = Fingerprinter(reads_only=True).identify(made("def it(): return 1")).made_of.traits
+    other = Fingerprinter(reads_only=True).identify(made("def it(): return 2")).made_of.traits
     assert {name for name in one if one[name] != other[name]} == {"the code of it"}

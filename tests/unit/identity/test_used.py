@@ -5,7 +5,7 @@ import threading
 import pytest
 from fingerprints import made
 
-from seneca.identity import Look
+from seneca.identity import Fingerprinter
 
 HEAD = """
 class A:
@@ -20,7 +20,7 @@ it.read, it.unread = {0}, {1}
 
 
 def identity(item, read=1, unread=1, more=""):
-    return Look(reads_only=True).identify(made(HEAD.format(read, unread, item) + more)).here
+    return Fingerprinter(reads_only=True).identify(made(HEAD.format(read, unread, item) + more)).here
 
 
 ONLY_ONE = ["return self.read", "return getattr(self, 'read')", "x = self; return x.read"]
@@ -45,7 +45,7 @@ def test_a_method_that_comes_to_run_counts_with_all_it_reads():
 
 
 def test_a_whole_fingerprint_counts_all():
-    look = [Look().identify(made(HEAD.format(1, unread, "return self.read"))).here for unread in (1, 2)]
+    look = [Fingerprinter().identify(made(HEAD.format(1, unread, "return self.read"))).here for unread in (1, 2)]
     assert look[0] != look[1]
 
 
@@ -53,7 +53,7 @@ def test_a_lock_counts_though_nobody_reads_it():
     it = made(HEAD.format(1, 1, "return self.read"))
     it.other = threading.Lock()
     with pytest.raises(Exception, match="lock"):
-        Look(reads_only=True).identify(it)
+        Fingerprinter(reads_only=True).identify(it)
 
 
 ADDS = ["self.read += 1", "self.read -= 2.5", "self.read += 1; self.other = i"]

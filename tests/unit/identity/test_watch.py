@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from seneca.identity.look import Look
+from seneca.identity.fingerprinter import Fingerprinter
 from seneca.identity.watch import MOST_ELEMENTS, Attributes, Watch
 
 
@@ -89,14 +89,14 @@ def test_what_another_process_may_change_is_never_settled(make):
 
 
 class Holding:
-    """Holds mutable containers of every kind."""
+    """ValueKind mutable containers of every kind."""
 
     def __init__(self):
         self.words, self.none, self.nested = {"a", "b"}, set(), {"x": [{1, 2}, {frozenset({3})}, {}, []]}
 
 
 def test_what_a_look_has_met_is_the_same_until_it_changes():
-    holding, look = Holding(), Look()
+    holding, look = Holding(), Fingerprinter()
     look.identify(holding)
     assert not look.watch.changed()
     holding.nested["x"][0].add(9)

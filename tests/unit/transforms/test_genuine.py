@@ -2,7 +2,7 @@
 
 from torchvision_here import v1
 
-from seneca.transforms._genuine import is_genuine, is_theirs, replaced_in_torchvision
+from seneca.transforms._genuine import is_genuine, is_library_code, replaced_in_torchvision
 
 
 def mine(*_):
@@ -30,4 +30,4 @@ def test_a_function_that_is_replaced_on_the_way_is_named(monkeypatch):
     assert replaced_in_torchvision() is None
     monkeypatch.setattr(v1.functional, "center_crop", mine)
     assert replaced_in_torchvision() == "torchvision.transforms.functional.center_crop"
-    assert is_theirs(v1.functional.resize) and is_theirs(len) and not is_theirs(mine)
+    assert is_library_code(v1.functional.resize) and is_library_code(len) and not is_library_code(mine)

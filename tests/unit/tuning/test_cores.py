@@ -11,7 +11,7 @@ from rights import NOBODY, as_root
 from seneca._runtime.cgroups import Cores
 from seneca._runtime.warn import SenecaWarning
 from seneca.tuning import cores
-from seneca.tuning.core_board import Board, Told, board_path
+from seneca.tuning.core_table import CoreTable, CoreNeed, core_table_path
 from seneca.tuning.cores import CoreShare
 
 GROUP = 7
@@ -63,7 +63,7 @@ class Loader:
 
 @pytest.fixture
 def board():
-    board = Board()
+    board = CoreTable()
     yield board
     board.close()
 
@@ -79,7 +79,7 @@ def test_a_loader_needs_what_its_step_would_take_if_it_never_waited(host, board)
     loader = Loader(host)
     loader.work(20, cpu=0.6, stalled=0.5, loop=0.2)
     (told,) = board.others(GROUP)
-    assert told == Told(GROUP, pytest.approx(1.2), pytest.approx(0.4), False)
+    assert told == CoreNeed(GROUP, pytest.approx(1.2), pytest.approx(0.4), False)
 
 
 def test_one_that_always_waits_takes_all(host, board):
@@ -106,7 +106,7 @@ def test_they_settle_within_three_looks(host):
 def test_one_that_comes_gets_its_part_at_once_and_the_others_give_it(host, board):
     loader = Loader(host)
     loader.work(6, cpu=3.9, stalled=1.0)
-    board.tell(Told(GROUP, 0.0, 0.0, True))
+    board.tell(CoreNeed(GROUP, 0.0, 0.0, True))
     late = Loader(host)
     assert late.share.threads == 1, "a third of four cores"
     loader.work(6, cpu=3.9, stalled=1.0)
@@ -114,7 +114,7 @@ def test_one_that_comes_gets_its_part_at_once_and_the_others_give_it(host, board
 
 
 def test_one_that_leaves_gives_its_cores_back(host, board):
-    board.tell(Told(GROUP, 2.0, 0.0, False))
+    board.tell(CoreNeed(GROUP, 2.0, 0.0, False))
     loader = Loader(host)
     assert loader.share.threads == 2
     board.close()
@@ -123,7 +123,7 @@ def test_one_that_leaves_gives_its_cores_back(host, board):
 
 
 def test_loaders_on_other_cores_do_not_count(host, board):
-    board.tell(Told(GROUP + 1, 4.0, 0.0, False))
+    board.tell(CoreNeed(GROUP + 1, 4.0, 0.0, False))
     assert Loader(host).share.threads == 4
 
 
@@ -137,7 +137,7 @@ def test_a_number_of_the_users_stays(host, board):
 def test_without_a_loader_that_is_auto_there_is_no_board(host):
     loader = Loader(host, is_auto=False)
     loader.work(20, cpu=0.5, stalled=0.0)
-    assert not os.path.exists(board_path())
+    assert not os.path.exists(core_table_path())
 
 
 def test_workers_that_wait_for_storage_are_as_many_more(host):
@@ -155,7 +155,7 @@ def test_a_time_between_epochs_is_no_time_at_work(host, board):
     host.process += 500
     loader.begin()
     loader.work(6, cpu=1.2, stalled=0.0)
-    assert board.others(GROUP) == [Told(*map(pytest.approx, before[0]))]
+    assert board.others(GROUP) == [CoreNeed(*map(pytest.approx, before[0]))]
 
 
 def test_a_loader_whose_epoch_has_ended_needs_nothing(host, board):
@@ -198,7 +198,7 @@ def test_two_loaders_of_a_process_do_not_take_each_other_for_the_training_loop(h
 @pytest.fixture(params=["a folder", "a FIFO", "a link", "a file for all"])
 def planted(request, host):
     """What was there before the board."""
-    path = board_path()
+    path = core_table_path()
     if request.param == "a folder":
         os.mkdir(path)
     elif request.param == "a FIFO":
@@ -214,7 +214,7 @@ def planted(request, host):
 
 def test_where_the_board_cannot_be_used_a_loader_takes_the_cores_that_there_are(host, planted, monkeypatch):
     monkeypatch.setattr(cores, "_warned_of", set())
-    with pytest.warns(SenecaWarning, match=f"as if it were alone.*: {board_path()} .*; remove it") as told:
+    with pytest.warns(SenecaWarning, match=f"as if it were alone.*: {core_table_path()} .*; remove it") as told:
         loader = Loader(host, most=8)
         loader.work(20, cpu=4.0, stalled=1.0)
         second = Loader(host, most=8)
@@ -237,10 +237,10 @@ def test_without_a_folder_for_the_board_the_warning_names_another(host, monkeypa
 def test_a_board_of_another_user_is_not_believed(host, board, monkeypatch):
     """Its rows say that others need all cores."""
     monkeypatch.setattr(cores, "_warned_of", set())
-    board.tell(Told(GROUP, 4.0, 0.0, True))
-    os.chown(board_path(), NOBODY, NOBODY)
+    board.tell(CoreNeed(GROUP, 4.0, 0.0, True))
+    os.chown(core_table_path(), NOBODY, NOBODY)
     with pytest.warns(
-        SenecaWarning, match=f"{board_path()} belongs to another user, .*; have its owner remove"
+        SenecaWarning, match=f"{core_table_path()} belongs to another user, .*; have its owner remove"
     ):
         assert Loader(host, most=8).share.threads == 4
 
@@ -252,11 +252,11 @@ def test_a_board_that_cannot_be_written_to_any_more_ends_no_job(host, monkeypatc
     def full(self, told):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Board, "tell", full)
+    monkeypatch.setattr(CoreTable, "tell", full)
     with pytest.warns(SenecaWarning, match="No space left on device; let SENECA_DIR name") as told:
         loader.work(20, cpu=4.0, stalled=1.0)
     assert (loader.share.threads, len(told)) == (4, 1)
-    assert not os.path.exists(board_path()), "nobody holds a row"
+    assert not os.path.exists(core_table_path()), "nobody holds a row"
 
 
 def test_a_loader_with_a_number_of_its_users_says_nothing_of_a_board(host, planted, recwarn):

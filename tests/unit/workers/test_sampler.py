@@ -108,12 +108,12 @@ def test_alone_a_few_batches_are_drawn_at_once_and_made_without_the_lock(name, m
     shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB")
     batches = iter(planned(shared))
     shared.__getitems__(next(batches))  # learns how much room an item takes
-    worker = shared._maker._worker
-    monkeypatch.setattr(shared._maker, "_worker", None)
+    worker = shared._preparer._worker
+    monkeypatch.setattr(shared._preparer, "_worker", None)
     rest = list(batches)
     assert [len(batch) for batch in rest] == [BATCH] * 5 and all(batch.claims is None for batch in rest)
     assert [item[0] for batch in rest for item in shared.__getitems__(batch)] == flat(rest)
-    monkeypatch.setattr(shared._maker, "_worker", worker)
+    monkeypatch.setattr(shared._preparer, "_worker", worker)
 
 
 def test_with_another_job_batches_are_drawn_one_by_one(name):

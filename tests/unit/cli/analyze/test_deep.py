@@ -9,7 +9,7 @@ import pytest
 from profiles import round_profile
 
 from seneca.cli.analyze import deep
-from seneca.cli.analyze.trace import RECORDS, Alone, Deep
+from seneca.cli.analyze.trace import RECORDS, LoaderAlone, Deep
 from seneca.partition import Cost, Profile, Reading
 
 
@@ -18,7 +18,7 @@ def alone(workers, batch_s, waits, delay=0.0):
     batches = np.zeros(10, RECORDS)
     batches["wall"], batches["cpu"] = workers * batch_s, workers * batch_s - waits - delay
     batches["delay"] = delay
-    return Alone(workers, batch_s, 0.005, batches)
+    return LoaderAlone(workers, batch_s, 0.005, batches)
 
 
 TOLD = {

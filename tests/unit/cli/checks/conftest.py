@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seneca.cli.checks.finding import Verdict
+from seneca.cli.checks.finding import CheckStatus
 from seneca.cli.checks.host import Host, Space
 
 GIB = 1 << 30
@@ -63,7 +63,7 @@ def says():
     """``says(finding, verdict, words, remedy)`` compares a finding with what it must be."""
 
     def compare(finding, verdict, words="", remedy=""):
-        assert finding.verdict is Verdict(verdict), finding
+        assert finding.verdict is CheckStatus(verdict), finding
         assert words in finding.found, finding
         assert remedy in finding.remedy and (remedy or verdict in ("ok", "unknown")), finding
         assert "\n" not in finding.found + finding.remedy

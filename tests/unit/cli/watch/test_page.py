@@ -8,14 +8,14 @@ from html_pages import tags
 from seen_jobs import BEGAN_MS, job, segment, work
 
 from seneca.cli.watch.page import page, sentence
-from seneca.cli.watch.rates import Watch
+from seneca.cli.watch.rates import RateMeter
 from seneca.cli.watch.recording import Recording
 
 S = 1_000_000_000
 
 
 def recorded(jobs=2, seconds=12, caches=1, name="train.py --lr {}", **changes):
-    watch, recording = Watch(), Recording()
+    watch, recording = RateMeter(), Recording()
     for s in range(seconds):
         found = [[] for _ in range(caches)]
         for i in range(jobs):
@@ -95,7 +95,7 @@ def test_each_cache_has_its_memory_and_rows_say_which():
 
 
 def test_what_was_lost_is_said():
-    watch, recording = Watch(), Recording()
+    watch, recording = RateMeter(), Recording()
     for s in range(3):
         told = work(BEGAN_MS + s * 1000, 10 * s, skipped=s, damaged=2 * s)
         recording.add(watch.look([segment(job(told))], BEGAN_MS + s * 1000), float(s))

@@ -3,14 +3,14 @@
 import pytest
 from seen_jobs import BEGAN_MS, job, segment, unreadable, work
 
-from seneca.cli.watch.rates import Done, Watch, between
+from seneca.cli.watch.rates import Done, RateMeter, between
 
 S = 1_000_000_000
 
 
 def looks(*found, every_ms=1000, window_s=1.0):
     """What the last of these looks shows; each is a list of one segment's jobs, or a tuple of segments."""
-    watch = Watch(window_s)
+    watch = RateMeter(window_s)
     for number, one in enumerate(found):
         seen = watch.look(one if isinstance(one, tuple) else [segment(*one)], BEGAN_MS + number * every_ms)
     return seen
@@ -40,7 +40,7 @@ def test_a_job_that_has_not_begun_an_epoch_tells_nothing():
 
 def test_a_batch_that_takes_longer_than_a_look_does_not_make_the_rate_jump():
     """Tellings are 3 s apart, looks 1 s: each look shows the rate of the last three."""
-    watch = Watch()
+    watch = RateMeter()
     rates = []
     for second in range(9):
         told = second // 3 * 3
@@ -53,7 +53,7 @@ def test_a_batch_that_takes_longer_than_a_look_does_not_make_the_rate_jump():
 
 def test_a_rate_is_of_the_window_where_tellings_are_closer():
     """Looks each 100 ms, a window of a second: what was before it does not count."""
-    watch = Watch(1.0)
+    watch = RateMeter(1.0)
     for look in range(30):
         delivered = 0 if look < 15 else (look - 15) * 10
         (cache,) = watch.look([segment(job(work(BEGAN_MS + look * 100, delivered)))], BEGAN_MS + look * 100)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from seen_jobs import BEGAN_MS, job, segment, unreadable, work
 
-from seneca.cli.watch.rates import FORMS, Watch
+from seneca.cli.watch.rates import FORMS, RateMeter
 from seneca.cli.watch.recording import CAUSES, Recording
 from seneca.segments import State
 
@@ -15,7 +15,7 @@ FIRST_CAUSE = 1 + len(FORMS)
 
 def recorded(*looks, most_points=600):
     """A finished recording of looks a second apart, each a list of segments."""
-    watch, recording = Watch(), Recording(most_points)
+    watch, recording = RateMeter(), Recording(most_points)
     for second, found in enumerate(looks):
         recording.add(watch.look(found, BEGAN_MS + second * 1000), float(second))
     recording.finish()

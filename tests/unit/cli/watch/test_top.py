@@ -18,7 +18,7 @@ from watched_jobs import training
 
 from seneca.cli.app import app
 from seneca.cli.watch import top
-from seneca.cli.watch.rates import Watch
+from seneca.cli.watch.rates import RateMeter
 from seneca.segments import DatasetSeen, State
 
 RUN = CliRunner()
@@ -27,7 +27,7 @@ NAME = "train.py --data /mnt/fast/imagenet/train --arch resnet50 --lr 0.1"
 
 
 def seen(*looks):
-    watch = Watch()
+    watch = RateMeter()
     for number, found in enumerate(looks):
         rates = watch.look(found, BEGAN_MS + number * 1000)
     return rates

@@ -11,13 +11,13 @@ from seneca.data.stages import number_of
 from seneca.workers.messages import shared_zeros
 from seneca.workers.terms import Names
 
-__all__ = ["Board", "Verdict"]
+__all__ = ["ProofTable", "ProofState"]
 
 TEXT_BYTES = 1024
 MOST_LOOKS = 32  # that all processes of a dataset make together because items bind attributes anew
 
 
-class Verdict(IntEnum):
+class ProofState(IntEnum):
     """What examples have shown."""
 
     UNKNOWN = 0
@@ -26,7 +26,7 @@ class Verdict(IntEnum):
     REFUSED = 3
 
 
-class Board:
+class ProofTable:
     """What the processes of one dataset have found about its examples, in memory that all of them see.
 
     A verdict is one word, which also holds a digest of the names that it is about. Processes that write at
@@ -37,13 +37,13 @@ class Board:
     def __init__(self) -> None:
         self._words = shared_zeros(5 + TEXT_BYTES // 8)
 
-    def read(self, names: Names, look: int | None = None) -> Verdict:
+    def read(self, names: Names, look: int | None = None) -> ProofState:
         """The verdict about these names. If ``look`` is given: the verdict of that look at the dataset."""
         about, verdict = divmod(int(self._words[0 if look is None else 1]), 4)
-        return Verdict(verdict) if about == _about(names, look) else Verdict.UNKNOWN
+        return ProofState(verdict) if about == _about(names, look) else ProofState.UNKNOWN
 
     def write(
-        self, names: Names, verdict: Verdict, text: str = "", *, look: int = 0, lasts: bool = True
+        self, names: Names, verdict: ProofState, text: str = "", *, look: int = 0, lasts: bool = True
     ) -> None:
         """Write a verdict.
 
@@ -59,7 +59,7 @@ class Board:
         words[3 : 4 + TEXT_BYTES // 8].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
         words[2] = len(data)
         words[1] = _about(names, look) * 4 + verdict
-        words[0] = _about(names, None) * 4 + (verdict if lasts else Verdict.UNKNOWN)
+        words[0] = _about(names, None) * 4 + (verdict if lasts else ProofState.UNKNOWN)
 
     def take_look(self) -> bool:
         """Take one of the looks that are made because items bind attributes anew; False: none is left."""

@@ -15,31 +15,31 @@ import pytest
 from sizes import size
 
 from seneca.segments import segments
-from seneca.tuning import core_board
-from seneca.tuning.core_board import Board, Told, board_path
+from seneca.tuning import core_table
+from seneca.tuning.core_table import CoreTable, CoreNeed, core_table_path
 
-HALF = Told(7, 0.5, 0.25, False)
-ALL = Told(7, 1.5, 0.125, True)
+HALF = CoreNeed(7, 0.5, 0.25, False)
+ALL = CoreNeed(7, 1.5, 0.125, True)
 
 HOLDER = """if True:
     import sys, time
-    from seneca.tuning.core_board import Board, Told
-    board = Board(sys.argv[1])
-    board.tell(Told(7, 1.5, 0.125, True))
+    from seneca.tuning.core_table import CoreTable, CoreNeed
+    board = CoreTable(sys.argv[1])
+    board.tell(CoreNeed(7, 1.5, 0.125, True))
     print("here", flush=True)
     time.sleep(600)
 """
 
 COMES_AND_GOES = """if True:
     import os, random, sys, time
-    from seneca.tuning.core_board import Board, Told
+    from seneca.tuning.core_table import CoreTable, CoreNeed
     choose, until = random.Random(sys.argv[2]), time.monotonic() + float(sys.argv[3])
     while time.monotonic() < until:
-        board = Board(sys.argv[1])
-        board.tell(Told(7, 1.5, 0.125, True))
+        board = CoreTable(sys.argv[1])
+        board.tell(CoreNeed(7, 1.5, 0.125, True))
         assert os.stat(sys.argv[1]).st_ino == os.fstat(board._file).st_ino, "the one board there is"
         for told in board.others(7):
-            assert told == Told(7, 1.5, 0.125, True), told
+            assert told == CoreNeed(7, 1.5, 0.125, True), told
         time.sleep(choose.random() * 0.001)
         board.close()
         time.sleep(choose.random() * 0.003)  # often nobody is left
@@ -62,7 +62,7 @@ def holder(path):
 
 
 def test_each_sees_the_others_of_its_cores(path):
-    first, second, elsewhere = Board(path), Board(path), Board(path)
+    first, second, elsewhere = CoreTable(path), CoreTable(path), CoreTable(path)
     first.tell(HALF)
     second.tell(ALL)
     elsewhere.tell(ALL._replace(group=8))
@@ -76,7 +76,7 @@ def test_each_sees_the_others_of_its_cores(path):
 
 
 def test_the_last_removes_the_file(path):
-    first, second = Board(path), Board(path)
+    first, second = CoreTable(path), CoreTable(path)
     first.close()
     assert os.path.exists(path)
     second.close()
@@ -87,7 +87,7 @@ def test_the_last_removes_the_file(path):
 
 
 def test_one_that_was_killed_is_gone_at_once(path, holder):
-    board = Board(path)
+    board = CoreTable(path)
     assert board.others(7) == [ALL]
     holder.kill()
     holder.wait()
@@ -97,19 +97,19 @@ def test_one_that_was_killed_is_gone_at_once(path, holder):
 
 
 def test_one_that_was_stopped_falls_silent(path, holder, monkeypatch):
-    board = Board(path)
+    board = CoreTable(path)
     holder.send_signal(signal.SIGSTOP)
-    monkeypatch.setattr(core_board, "SILENT_S", 0.0)
+    monkeypatch.setattr(core_table, "SILENT_S", 0.0)
     assert board.others(7) == []
     board.close()
     assert os.path.exists(path), "the stopped one has its row"
 
 
 def test_a_row_that_is_half_written_is_left_out(path):
-    first, second = Board(path), Board(path)
+    first, second = CoreTable(path), CoreTable(path)
     second.tell(ALL)
     with open(path, "r+b") as file:
-        file.seek(second._row * core_board.ROW_BYTES + 16)
+        file.seek(second._row * core_table.ROW_BYTES + 16)
         file.write(b"x")
     assert first.others(7) == []
     first.close()
@@ -117,7 +117,7 @@ def test_a_row_that_is_half_written_is_left_out(path):
 
 
 def test_a_forked_child_keeps_no_row(path):
-    first, second = Board(path), Board(path)
+    first, second = CoreTable(path), CoreTable(path)
     second.tell(ALL)
     reads, writes = os.pipe()
     if (child := os.fork()) == 0:
@@ -141,36 +141,36 @@ def test_a_file_that_killed_loaders_left_is_used_again(path, holder):
     holder.kill()
     holder.wait()
     assert os.path.exists(path)
-    board = Board(path)
+    board = CoreTable(path)
     assert board.others(7) == []
     board.close()
     assert not os.path.exists(path)
 
 
 def test_a_stopped_process_that_has_the_lock_holds_nobody_up(path, monkeypatch):
-    monkeypatch.setattr(core_board, "PATIENCE_S", 0.05)
-    board = Board(path)
+    monkeypatch.setattr(core_table, "PATIENCE_S", 0.05)
+    board = CoreTable(path)
     with open(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(TimeoutError, match="stopped process"):
-            Board(path)
+            CoreTable(path)
         board.close()
     assert os.path.exists(path), "nobody could look whether it is in use"
 
 
 def test_more_loaders_than_rows_are_refused(path, monkeypatch):
-    monkeypatch.setattr(core_board, "ROWS", 2)
-    boards = [Board(path), Board(path)]
+    monkeypatch.setattr(core_table, "ROWS", 2)
+    boards = [CoreTable(path), CoreTable(path)]
     with pytest.raises(OSError, match="all rows"):
-        Board(path)
+        CoreTable(path)
     for board in boards:
         board.close()
 
 
 def test_it_lies_beside_the_segments_and_is_not_taken_for_one(segment_folder):
-    board = Board()
-    assert os.path.dirname(board_path()) == segment_folder
-    assert os.path.exists(board_path())
+    board = CoreTable()
+    assert os.path.dirname(core_table_path()) == segment_folder
+    assert os.path.exists(core_table_path())
     assert segments(Path(segment_folder)) == []
     board.close()
 
@@ -192,7 +192,7 @@ def test_many_come_and_go_and_some_are_killed(path):
         for worker in workers:
             worker.kill()
             worker.wait()
-    first, second = Board(path), Board(path)
+    first, second = CoreTable(path), CoreTable(path)
     first.tell(HALF)
     assert second.others(7) == [HALF]
     first.close()
@@ -202,12 +202,12 @@ def test_many_come_and_go_and_some_are_killed(path):
 
 def test_another_board_that_has_the_name_by_then_stays(tmp_path):
     path = str(tmp_path / "board")
-    first = Board(path)
+    first = CoreTable(path)
     os.rename(path, path + "-moved")
-    second = Board(path)
+    second = CoreTable(path)
     first.close()
     second.tell(HALF)
-    third = Board(path)
+    third = CoreTable(path)
     assert third.others(7) == [HALF]
     second.close()
     third.close()

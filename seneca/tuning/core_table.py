@@ -32,7 +32,7 @@ from typing import NamedTuple
 from seneca._runtime.private_files import open_private
 from seneca._runtime.segment_folder import segment_folder
 
-__all__ = ["SILENT_S", "Board", "Told", "board_path"]
+__all__ = ["SILENT_S", "CoreTable", "CoreNeed", "core_table_path"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ CHECKSUM = struct.Struct("<I")
 LOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, pid
 
 
-class Told(NamedTuple):
+class CoreNeed(NamedTuple):
     """What a loader needs, as in :class:`seneca.partition.cores.Need`, and of which cores.
 
     Attributes:
@@ -58,16 +58,16 @@ class Told(NamedTuple):
     takes_all: bool
 
 
-def board_path() -> str:
+def core_table_path() -> str:
     """Where the board of this user lies. Its name is not one of a segment."""
     return os.path.join(segment_folder(), f"seneca.{os.geteuid()}.cores")
 
 
-class Board:
+class CoreTable:
     """One loader's place on the board. In a forked child it is closed.
 
     Args:
-        path: The file; :func:`board_path` by default. It is made if it is missing.
+        path: The file; :func:`core_table_path` by default. It is made if it is missing.
 
     Raises:
         NotPrivate: The file that is there is another user's, may be opened by others, or is no file.
@@ -75,12 +75,12 @@ class Board:
     """
 
     def __init__(self, path: str | None = None) -> None:
-        self._path = path or board_path()
+        self._path = path or core_table_path()
         self._file: int | None = None
         self._file, self._row = _joined(self._path)
-        _open_boards.add(self)
+        _open_tables.add(self)
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: CoreNeed) -> None:
         """Write this loader's row."""
         if self._file is not None:
             row = ROW.pack(told.group, time.monotonic_ns(), told.prepare, told.loop, told.takes_all)
@@ -91,7 +91,7 @@ class Board:
         if self._file is not None:
             os.pwrite(self._file, bytes(ROW_BYTES), self._row * ROW_BYTES)
 
-    def others(self, group: int) -> list[Told]:
+    def others(self, group: int) -> list[CoreNeed]:
         """What the other loaders of this group have told lately."""
         if self._file is None:
             return []
@@ -105,7 +105,7 @@ class Board:
                 continue
             (checksum,) = CHECKSUM.unpack_from(rows, number * ROW_BYTES + ROW.size)
             if checksum == zlib.crc32(row) and _is_held(self._file, number):
-                found.append(Told(of_group, prepare, loop, bool(takes_all)))
+                found.append(CoreNeed(of_group, prepare, loop, bool(takes_all)))
         return found
 
     def close(self) -> None:
@@ -198,11 +198,11 @@ def _is_held(file: int, number: int) -> bool:
     return LOCK.unpack(found)[0] != fcntl.F_UNLCK
 
 
-_open_boards: weakref.WeakSet[Board] = weakref.WeakSet()
+_open_tables: weakref.WeakSet[CoreTable] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for board in list(_open_boards):
+    for board in list(_open_tables):
         board._forget()
 
 

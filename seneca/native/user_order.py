@@ -2,7 +2,7 @@
 
 ::
 
-    sampler --ask(), when torch would--> GivenBatches --draw, a few ahead--> native core --> training loop
+    sampler --ask(), when torch would--> UserOrder --draw, a few ahead--> native core --> training loop
 
 The sampler is asked at the moments at which torch's iterator asks it. Each draw of a sample has random
 numbers of its own.
@@ -24,12 +24,12 @@ from seneca.epochs.progress import EpochProgress
 from seneca.native.prefetch import Prefetcher, Ready, UnderWay
 from seneca.native.session import Inputs
 
-__all__ = ["GivenBatches", "GivenPrefetcher"]
+__all__ = ["UserOrder", "UserOrderPrefetcher"]
 
 PLACES_OF_A_BATCH = 24  # bits, where a place of the epoch is a whole batch
 
 
-class Given(NamedTuple):
+class UserBatch(NamedTuple):
     """A batch as the sampler gave it.
 
     Attributes:
@@ -47,17 +47,17 @@ class Given(NamedTuple):
     error: Exception | None = None
 
 
-class GivenUnderWay(UnderWay):
+class UserBatchUnderWay(UnderWay):
     """Such a batch, while it is prepared. ``copies`` are those that serve its samples, for an audit."""
 
-    given: Given
+    given: UserBatch
     copies: np.ndarray | None = None
 
 
-class GivenBatches:
+class UserOrder:
     """One epoch of a sampler of the user's, or of a batch sampler.
 
-    Args, Attributes: As :class:`seneca.native.planned.PlannedBatches`.
+    Args, Attributes: As :class:`seneca.native.planned_order.PlannedOrder`.
     """
 
     def __init__(self, loader: Any, inputs: Inputs, progress: EpochProgress, seed: int) -> None:
@@ -67,7 +67,7 @@ class GivenBatches:
         self.plan, self._batches = loader._begin_batches(progress, inputs.support.identity)
         self.seed = progress.name("seed", lambda: seed)
         self.recorder: DeliveryRecorder | None = None
-        self._asked: collections.deque[Given] = collections.deque()
+        self._asked: collections.deque[UserBatch] = collections.deque()
         self._ended = False
         self.batch_size = self.plan.batch_size or 1
 
@@ -76,7 +76,7 @@ class GivenBatches:
         self._progress.recorder = self.recorder = recorder
 
     def draws(self, augmented: int) -> dict[str, Any]:
-        """As :meth:`PlannedBatches.draws`: the member has no order, and is given the samples.
+        """As :meth:`PlannedOrder.draws`: the member has no order, and is given the samples.
 
         It stages copies for others only if its own order is uniformly random, because others come to the
         copies in the order in which these are made.
@@ -88,9 +88,9 @@ class GivenBatches:
         stages = shares and self.plan.shuffled
         return {"samples": nobody, "places": 0, "fixed": True, "shares": shares, "substitutes": stages}
 
-    def prefetcher(self, stream: Stream, **options: Any) -> GivenPrefetcher:
+    def prefetcher(self, stream: Stream, **options: Any) -> UserOrderPrefetcher:
         """What keeps the batches of ``stream`` under way."""
-        return GivenPrefetcher(stream, self, **options)
+        return UserOrderPrefetcher(stream, self, **options)
 
     def ask(self, batches: int) -> None:
         """Ask the sampler for so many more batches, as torch does now."""
@@ -107,21 +107,21 @@ class GivenBatches:
             self._asked.append(self._named(one, places, sampler_now))
             self.batch_size = max(self.batch_size, len(self._asked[-1].samples))
 
-    def next(self) -> Given | None:
+    def next(self) -> UserBatch | None:
         """The next batch that the sampler has given; None: it has ended, or was not asked for more."""
         return self._asked.popleft() if self._asked else None
 
-    def _named(self, one: Any, places: Any, sampler_now: Any) -> Given:
+    def _named(self, one: Any, places: Any, sampler_now: Any) -> UserBatch:
         own = self._inputs.support.own
         try:
             indices = self._indices([one] if self._is_single else list(one))
         except (TypeError, IndexError) as error:
-            return Given(places, sampler_now, np.empty(0, np.uint32), np.empty(0, np.uint64), error)
+            return UserBatch(places, sampler_now, np.empty(0, np.uint32), np.empty(0, np.uint64), error)
         samples = indices.astype(np.uint32) if own is None else own[indices]
         turns: np.ndarray = np.asarray(places, np.uint64) + np.uint64(1)
         if self.plan.order == "batches":
             turns = (turns << np.uint64(PLACES_OF_A_BATCH)) + np.arange(len(samples), dtype=np.uint64)
-        return Given(places, sampler_now, samples, turns)
+        return UserBatch(places, sampler_now, samples, turns)
 
     def _indices(self, given: list[Any]) -> np.ndarray:
         """The indices that these stand for, int64: a negative one counts from the end, as in a list."""
@@ -138,13 +138,13 @@ class GivenBatches:
             )
         return np.where(indices < 0, indices + self._count, indices)
 
-    def place(self, prefetcher: GivenPrefetcher) -> int:
+    def place(self, prefetcher: UserOrderPrefetcher) -> int:
         """The place of the batch that is complete and not yet told of, or of its first sample."""
         places = prefetcher.ended[-1][0].given.places
         return int(places[0]) if len(places) else 0
 
-    def tell(self, prefetcher: GivenPrefetcher, ready: Ready | None, failed: bool) -> None:
-        """As :meth:`PlannedBatches.tell`, of each batch that has ended, of which ``ready`` is the last."""
+    def tell(self, prefetcher: UserOrderPrefetcher, ready: Ready | None, failed: bool) -> None:
+        """As :meth:`PlannedOrder.tell`, of each batch that has ended, of which ``ready`` is the last."""
         ended, prefetcher.ended = prefetcher.ended, []
         for one, good in ended:
             given, write = one.given, None
@@ -157,7 +157,7 @@ class GivenBatches:
             self._progress.made(given.places, len(good), write, given.sampler_now)
 
 
-class GivenPrefetcher(Prefetcher):
+class UserOrderPrefetcher(Prefetcher):
     """Keeps batches of a sampler of the user's under way.
 
     A bad sample that is skipped is left out: its batch is shorter. What would take its place only the sampler
@@ -173,10 +173,10 @@ class GivenPrefetcher(Prefetcher):
             positions of its good samples.
     """
 
-    def __init__(self, stream: Stream, source: GivenBatches, **options: Any) -> None:
+    def __init__(self, stream: Stream, source: UserOrder, **options: Any) -> None:
         super().__init__(stream, batches=0, batch_size=1, drop_last=False, **options)
         self._source = source
-        self.ended: list[tuple[GivenUnderWay, np.ndarray]] = []
+        self.ended: list[tuple[UserBatchUnderWay, np.ndarray]] = []
 
     def __next__(self) -> Ready:
         while True:
@@ -185,7 +185,7 @@ class GivenPrefetcher(Prefetcher):
                 self._stream.flush()
                 raise StopIteration
             first = self._under_way[0]
-            assert isinstance(first, GivenUnderWay)
+            assert isinstance(first, UserBatchUnderWay)
             began = time.perf_counter()
             try:
                 indices = self._complete(first)
@@ -211,7 +211,7 @@ class GivenPrefetcher(Prefetcher):
             if size:
                 pictures, *masks = buffer.arrays
                 batch = self._stream.draw_given(pictures, given.samples, given.turns, *masks)
-            under_way = GivenUnderWay(batch, buffer, size)
+            under_way = UserBatchUnderWay(batch, buffer, size)
             under_way.given = given
             if self._source.recorder is not None and batch is not None:
                 under_way.copies = batch.copies()  # before the next draw lets go of them

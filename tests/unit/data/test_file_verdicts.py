@@ -1,4 +1,4 @@
-"""Verdicts are kept for a file as it is, and nothing that happens to the database is an error."""
+"""FileVerdicts are kept for a file as it is, and nothing that happens to the database is an error."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sqlite3
 import pytest
 from rights import NOBODY, as_root, ordinary_rights
 
-from seneca.data.verdicts import Verdict, Verdicts
+from seneca.data.file_verdicts import FileVerdict, FileVerdicts
 
-GOOD = Verdict(None, "JPEG", True, 480_000)
-BAD = Verdict("image file is truncated")
+GOOD = FileVerdict(None, "JPEG", True, 480_000)
+BAD = FileVerdict("image file is truncated")
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def file(tmp_path):
 
 
 def kept(database, file, verdict=GOOD, **options):
-    verdicts = Verdicts(database, "terms", **options)
+    verdicts = FileVerdicts(database, "terms", **options)
     verdicts.add(os.stat(file), verdict)
     verdicts.close()
     assert verdicts.problem is None
 
 
 def known(database, file, terms="terms", **options):
-    verdicts = Verdicts(database, terms, **options)
+    verdicts = FileVerdicts(database, terms, **options)
     verdict = verdicts.of(os.stat(file))
     verdicts.close()
     return verdict
@@ -83,7 +83,7 @@ def test_numbers_beyond_63_bits_are_kept(database, file):
     huge = list(os.stat(file))
     huge[1] = 2**64 - 1  # the inode
     status = os.stat_result(huge, {"st_mtime_ns": 2**63 + 1})
-    verdicts = Verdicts(database, "terms")
+    verdicts = FileVerdicts(database, "terms")
     verdicts.add(status, GOOD)
     verdicts.save()
     assert verdicts.of(status) == GOOD
@@ -101,7 +101,7 @@ def test_under_other_terms_or_afresh_nothing_is_known(database, file):
 def test_what_was_not_saved_is_not_there_and_what_was_is(database, file, tmp_path):
     """As if the process were killed between the two."""
     (tmp_path / "second").write_bytes(b"content")
-    verdicts = Verdicts(database, "terms")
+    verdicts = FileVerdicts(database, "terms")
     verdicts.add(os.stat(file), GOOD)
     verdicts.save()
     verdicts.add(os.stat(tmp_path / "second"), GOOD)
@@ -110,7 +110,7 @@ def test_what_was_not_saved_is_not_there_and_what_was_is(database, file, tmp_pat
 
 
 def test_two_checks_at_once_use_one_database(database, tmp_path):
-    checks = [Verdicts(database, "terms") for _ in range(2)]
+    checks = [FileVerdicts(database, "terms") for _ in range(2)]
     for number in range(20):
         path = tmp_path / f"{number}"
         path.touch()
@@ -135,7 +135,7 @@ def test_a_damaged_database_is_made_anew(database, file, content):
 def test_verdicts_in_a_folder_of_another_user_are_not_believed(database, file):
     kept(database, file)
     os.chown(database.parent, NOBODY, NOBODY)
-    verdicts = Verdicts(database, "terms")
+    verdicts = FileVerdicts(database, "terms")
     assert verdicts.of(os.stat(file)) is None
     assert f"{database.parent} belongs to another user" in verdicts.problem
     verdicts.close()
@@ -145,7 +145,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing_and_says_so(tmp_path, fil
     tmp_path.chmod(0o500)
     try:
         with ordinary_rights():
-            verdicts = Verdicts(tmp_path / "made" / "verdicts.db", "terms")
+            verdicts = FileVerdicts(tmp_path / "made" / "verdicts.db", "terms")
             verdicts.add(os.stat(file), GOOD)
             verdicts.save()
             assert verdicts.of(os.stat(file)) is None
@@ -157,7 +157,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing_and_says_so(tmp_path, fil
 
 @pytest.mark.parametrize("step", ["of", "save"])
 def test_a_database_that_fails_later_keeps_nothing_and_says_so(database, file, step):
-    verdicts = Verdicts(database, "terms")
+    verdicts = FileVerdicts(database, "terms")
     with sqlite3.connect(database) as other:
         other.execute("DROP TABLE verdicts")
     verdicts.add(os.stat(file), GOOD)

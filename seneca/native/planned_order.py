@@ -16,10 +16,10 @@ from seneca.epochs.progress import EpochProgress
 from seneca.native.prefetch import Prefetcher, Ready
 from seneca.native.session import Inputs
 
-__all__ = ["PlannedBatches"]
+__all__ = ["PlannedOrder"]
 
 
-class PlannedBatches:
+class PlannedOrder:
     """One epoch whose order is planned. The native core draws each batch.
 
     Args:

@@ -28,7 +28,7 @@ from seneca.identity.traits import traits_of
 from seneca.identity.walk import Fault, Taker, Walk, digest_of
 from seneca.identity.watch import Attributes, Watch
 
-__all__ = ["Identity", "Look", "MadeOf", "fingerprint"]
+__all__ = ["Identity", "Fingerprinter", "MadeOf", "fingerprint"]
 
 _FORMAT = "seneca identity 3"  # raise it when equal objects get other identities than before
 
@@ -128,7 +128,7 @@ class Identity:
     made_of: MadeOf
 
 
-class Look:
+class Fingerprinter:
     """One look at objects that belong together. What the look met in one object is known in the next.
 
     Args:
@@ -338,7 +338,7 @@ def fingerprint(value: Any, *, key: str | None = None, name: str = "value") -> b
         >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
         False
     """
-    return Look(key).identify(value, name).here
+    return Fingerprinter(key).identify(value, name).here
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Verdicts on picture files, kept in a file: a later check need not decode what has not changed.
+"""FileVerdicts on picture files, kept in a file: a later check need not decode what has not changed.
 
 The file is an SQLite database with a row for each file. A transaction is kept whole or not at all. Lookups
 need no memory. Several checks may use one database at once.
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from seneca._runtime.private_files import private_folder
 
-__all__ = ["Verdict", "Verdicts"]
+__all__ = ["FileVerdict", "FileVerdicts"]
 
 TABLE = """
 BEGIN IMMEDIATE;
@@ -31,7 +31,7 @@ LOOK_UP = "SELECT reason, format, progressive, pixels FROM verdicts WHERE file =
 KEEP = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?)"
 
 
-class Verdict(NamedTuple):
+class FileVerdict(NamedTuple):
     """What a picture file is.
 
     Args:
@@ -47,15 +47,15 @@ class Verdict(NamedTuple):
     pixels: int = 0
 
 
-class Verdicts:
-    """Verdicts by device, inode, size and time of modification of the file. Any thread may use them.
+class FileVerdicts:
+    """FileVerdicts by device, inode, size and time of modification of the file. Any thread may use them.
 
     A database that cannot be used is no error. Then nothing is known and nothing is kept.
 
     Args:
         path: The database. It is made if it is missing, with its folders, and made anew if it is damaged. Its
             folder has to be private, see :func:`seneca._runtime.private_files.private_folder`.
-        terms: All that verdicts depend on besides the files. Verdicts under other terms are forgotten.
+        terms: All that verdicts depend on besides the files. FileVerdicts under other terms are forgotten.
         fresh: Whether to forget all verdicts.
 
     Attributes:
@@ -80,7 +80,7 @@ class Verdicts:
         except (OSError, sqlite3.Error) as error:
             self.problem = str(error)
 
-    def of(self, status: os.stat_result) -> Verdict | None:
+    def of(self, status: os.stat_result) -> FileVerdict | None:
         """The verdict on the file that has this status; None: it is not known, or the file has changed."""
         with self._lock:
             if self._database is None:
@@ -90,9 +90,9 @@ class Verdicts:
             except sqlite3.Error as error:
                 self._give_up(error)
                 return None
-        return None if row is None else Verdict(row[0], row[1], bool(row[2]), row[3])
+        return None if row is None else FileVerdict(row[0], row[1], bool(row[2]), row[3])
 
-    def add(self, status: os.stat_result, verdict: Verdict) -> None:
+    def add(self, status: os.stat_result, verdict: FileVerdict) -> None:
         """Note a verdict. ``status`` was taken before the file was read. :meth:`save` keeps it."""
         with self._lock:
             if self._database is not None:
