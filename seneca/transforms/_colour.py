@@ -17,6 +17,7 @@ __all__ = [
     "GaussianBlur",
     "RandomAdjustSharpness",
     "RandomAutocontrast",
+    "RandomChannelPermutation",
     "RandomEqualize",
     "RandomGrayscale",
     "RandomInvert",
@@ -121,6 +122,21 @@ class RandomPhotometricDistort(Transform):
     @classmethod
     def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.brightness, given.contrast, given.saturation, given.hue, given.p)
+
+
+@dataclass(frozen=True)
+class RandomChannelPermutation(Transform):
+    """Put the three channels into a random order. Each order has the same probability."""
+
+    kinds = ("random_channel_permutation",)
+    keeps_size = True
+    masks = STAYS
+    boxes = STAYS
+    on_tensors = ("bytes", "floats")
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
+        return cls()
 
 
 @dataclass(frozen=True)

@@ -544,6 +544,19 @@ def test_a_photometric_distortion_is_torchvisions_steps_in_the_order_that_is_dra
         assert_close(native("random_photometric_distort", args, pixels, index), expected)
 
 
+def test_each_order_of_the_channels_is_drawn_as_often_as_torchvision_draws_it():
+    pixels, draws = picture(33, 47), 3000
+    orders = collections.Counter()
+    for index in range(draws):
+        ((name, value),) = edits_of("random_channel_permutation", {}, pixels, index)
+        orders[name, *channels_of(value)] += 1
+    assert orders.keys() == {("permute", *order) for order in itertools.permutations(range(3))}
+    assert chisquare([*orders.values()]).pvalue > LUCK
+    order = channels_of(edits_of("random_channel_permutation", {}, pixels, 7)[0][1])
+    expected = v2.functional.permute_channels(Image.fromarray(pixels), order)
+    assert np.array_equal(native("random_channel_permutation", {}, pixels, 7), np.asarray(expected))
+
+
 def test_photometric_distortions_are_drawn_as_torchvisions():
     pixels, draws, p = picture(9, 8), 6000, 0.4
     drawn = [edits_of("random_photometric_distort", {"p": p, **RANGES}, pixels, k) for k in range(draws)]

@@ -229,9 +229,11 @@ def _random_photometric_distort(picture: Image.Image, rng: Rng, p: float, **rang
     order.insert(1 if rng.random() < 0.5 else 3, "contrast")
     for name in order:
         picture = _ADJUST[name](picture, factors[name]) if name in factors else picture
-    if rng.random() < p:
-        picture = Image.merge("RGB", [picture.split()[k] for k in rng.permutation(3)])
-    return picture
+    return _random_channel_permutation(picture, rng) if rng.random() < p else picture
+
+
+def _random_channel_permutation(picture: Image.Image, rng: Rng) -> Image.Image:
+    return Image.merge("RGB", [picture.split()[k] for k in rng.permutation(3)])
 
 
 def _turn_hue(picture: Image.Image, factor: float) -> Image.Image:
@@ -303,6 +305,7 @@ _STEPS: dict[str, Callable[..., Image.Image]] = {
     "random_vflip": _random_vflip,
     "color_jitter": _color_jitter,
     "random_photometric_distort": _random_photometric_distort,
+    "random_channel_permutation": _random_channel_permutation,
     "random_grayscale": _random_grayscale,
     "random_apply": _random_apply,
     "random_choice": _random_choice,

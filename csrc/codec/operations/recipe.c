@@ -160,6 +160,7 @@ DRAW(gaussian_blur)
     return 1;
 }
 
+/* The order of the four steps, then a factor, in that of the list, for each whose range changes something. */
 DRAW(color_jitter)
 {
     const double *ranges[4] = {op->color_jitter.brightness, op->color_jitter.contrast, op->color_jitter.saturation,
@@ -187,6 +188,20 @@ DRAW(color_jitter)
     return n;
 }
 
+/* Which channel each becomes, all orders alike. */
+static sn_edit draw_permutation(sn_rng *rng)
+{
+    uint32_t red = sn_rng_below(rng, 3), green = (red + 1 + sn_rng_below(rng, 2)) % 3;
+
+    return sn_tone_edit(SN_PERMUTE, red | green << 2 | (3 - red - green) << 4);
+}
+
+DRAW(random_channel_permutation)
+{
+    *edits = draw_permutation(rng);
+    return 1;
+}
+
 DRAW(random_photometric_distort)
 {
     const double *ranges[4] = {op->random_photometric_distort.brightness, op->random_photometric_distort.contrast,
@@ -195,7 +210,7 @@ DRAW(random_photometric_distort)
     static const uint32_t later[4] = {SN_BRIGHTNESS, SN_SATURATION, SN_HUE, SN_CONTRAST};
     double p = op->random_photometric_distort.p, factors[4];
     const uint32_t *order;
-    uint32_t n = 0, red, green;
+    uint32_t n = 0;
     bool changes[4];
 
     for (uint32_t kind = 0; kind < 4; kind++) {
@@ -206,12 +221,9 @@ DRAW(random_photometric_distort)
     for (uint32_t k = 0; k < 4; k++)
         if (changes[order[k]])
             edits[n++] = sn_colour_edit(order[k], factors[order[k]]);
-    if (sn_rng_double(rng) >= p)
-        return n;
-    red = sn_rng_below(rng, 3);
-    green = (red + 1 + sn_rng_below(rng, 2)) % 3;
-    edits[n] = sn_tone_edit(SN_PERMUTE, red | green << 2 | (3 - red - green) << 4);
-    return n + 1;
+    if (sn_rng_double(rng) < p)
+        edits[n++] = draw_permutation(rng);
+    return n;
 }
 
 /* A change that is made with a probability. */
