@@ -24,6 +24,7 @@ struct sn_codec {
     sn_masker masker;
     sn_buffer whole; /* a picture that is no JPEG */
     uint64_t max_pixels;
+    sn_boxes boxes; /* of the next one */
     sn_moves moves; /* of the last run */
     int is_of_mask; /* the last failure */
     char message[SN_JPEG_MESSAGE];
@@ -94,6 +95,11 @@ const char *sn_codec_message(const sn_codec *codec)
 int sn_codec_is_of_mask(const sn_codec *codec)
 {
     return codec->is_of_mask;
+}
+
+void sn_codec_set_boxes(sn_codec *codec, sn_boxes boxes)
+{
+    codec->boxes = boxes;
 }
 
 const sn_moves *sn_codec_moves(const sn_codec *codec)
@@ -207,7 +213,7 @@ static int run(sn_codec *codec, const sn_op *ops, uint32_t n_ops, bool fast, sn_
     int rc;
 
     route.misfit = NULL;
-    rc = sn_route_lay(&route, ops, n_ops, rng, height, width, codec->max_pixels);
+    rc = sn_route_lay(&route, ops, n_ops, rng, height, width, &codec->boxes, codec->max_pixels);
     codec->moves = route.moves;
     if (rc == SN_OK)
         rc = sn_augment(&codec->augmenter, &route, picture ? NULL : codec->jpeg, fast, picture, out, view);

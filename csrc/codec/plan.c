@@ -114,6 +114,8 @@ static bool is_within_limits(const sn_op *op, const sn_argument *argument)
         return are_whole(whole, 4, argument);
     case SN_SIZES:
         return 0 < *whole && *whole <= SN_MAX_SIZES && are_whole(whole + 1, *whole, argument);
+    case SN_REALS:
+        return 0 < *whole && *whole <= SN_MAX_SIZES && are_real(((const sn_reals *)at)->values, *whole, argument);
     case SN_COLOUR:
     case SN_BYTE:
     case SN_CHAINS: /* sn_timm_check() */
@@ -188,6 +190,19 @@ static bool check_erase(const sn_erase *erase)
            erase->fewest <= erase->most && erase->most <= MAX_BOXES;
 }
 
+/* An op that reads boxes comes where sn_route follows them, and says how it moved the picture. */
+static bool check_readers_of_boxes(const sn_plan *plan)
+{
+    bool are_followed = plan->has_moves;
+
+    for (uint32_t i = 0; i < plan->n_ops; i++) {
+        if (has_flag(&plan->ops[i], SN_READS_BOXES) && !are_followed)
+            return false;
+        are_followed &= has_flag(&plan->ops[i], SN_KEEPS_SIZE) || plan->ops[i].kind == SN_OP_RANDOM_ZOOM_OUT;
+    }
+    return true;
+}
+
 int sn_plan_check(const sn_plan *plan)
 {
     if (plan->n_ops > SN_PLAN_MAX_OPS || plan->n_head > plan->n_ops || plan->has_moves > 1 ||
@@ -203,7 +218,7 @@ int sn_plan_check(const sn_plan *plan)
         return SN_E_PLAN;
     if (plan->is_pair > 1 || plan->mask_dtype > SN_MASK_INT64 || (plan->is_pair && plan->apply_orientation))
         return SN_E_PLAN; /* a mask's file has no orientation */
-    return check_batch(plan) && check_erase(&plan->erase) ? SN_OK : SN_E_PLAN;
+    return check_readers_of_boxes(plan) && check_batch(plan) && check_erase(&plan->erase) ? SN_OK : SN_E_PLAN;
 }
 
 int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
@@ -222,7 +237,7 @@ int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
         } else if (!(flags & SN_KEEPS_SIZE) && h != 0) {
             /* It goes by the size at hand, which is known here. */
             sn_route route;
-            int rc = sn_route_lay(&route, op, 1, NULL, h, w, UINT64_MAX);
+            int rc = sn_route_lay(&route, op, 1, NULL, h, w, NULL, UINT64_MAX);
 
             if (rc != SN_OK)
                 return rc;

@@ -66,6 +66,9 @@ const char *sn_codec_message(const sn_codec *codec);
 /* Whether the last call failed because of a pair's mask, and not of its picture. */
 int sn_codec_is_of_mask(const sn_codec *codec);
 
+/* The boxes of the pictures that are augmented from now on, for plans with an op that reads them; they stay the caller's. */
+void sn_codec_set_boxes(sn_codec *codec, sn_boxes boxes);
+
 /* How the last call has moved the picture, until the next call: by sn_codec_augment_encoded(), or by
  * sn_codec_augment_decoded() with a plan without head, all of the plan's ops. */
 const sn_moves *sn_codec_moves(const sn_codec *codec);

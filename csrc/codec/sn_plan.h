@@ -31,11 +31,12 @@ enum sn_op_kind {
 
 /* What is true of a kind. */
 enum sn_op_flags {
-    SN_IS_FIXED = 1,   /* draws nothing: may be in the head */
-    SN_KEEPS_SIZE = 2, /* the result has the picture's size: may be a member of a group */
-    SN_SETS_SIZE = 4,  /* the result has `size`; width 0: see RESIZE */
-    SN_ANY_SIZE = 8,   /* the result's size is drawn, or depends on the picture's */
-    SN_IS_GROUP = 16   /* the next `span` ops are its members */
+    SN_IS_FIXED = 1,    /* draws nothing: may be in the head */
+    SN_KEEPS_SIZE = 2,  /* the result has the picture's size: may be a member of a group */
+    SN_SETS_SIZE = 4,   /* the result has `size`; width 0: see RESIZE */
+    SN_ANY_SIZE = 8,    /* the result's size is drawn, or depends on the picture's */
+    SN_IS_GROUP = 16,   /* the next `span` ops are its members */
+    SN_READS_BOXES = 32 /* what is drawn depends on the picture's boxes */
 };
 
 /* How a resize weighs its samples. Antialiased, as Pillow does it; SN_PLAIN_*: the support is not
@@ -69,7 +70,8 @@ enum sn_policy { SN_POLICY_IMAGENET = 0, SN_POLICY_CIFAR10 = 1, SN_POLICY_SVHN =
 #define SN_MAX_ALPHA 1000.0
 #define SN_TIMM_MOST 1000.0 /* magnitude */
 #define SN_MAX_COUNT 8      /* operations of one RandAugment */
-#define SN_MAX_SIZES 16     /* of RandomShortestSize */
+#define SN_MAX_TRIALS 1000  /* of RandomIoUCrop */
+#define SN_MAX_SIZES 16     /* of RandomShortestSize, and overlaps */
 #define SN_MAX_PARTS 50     /* of timm's recipes: 25 pairs */
 
 /* The operations of timm's recipes, by its names and in the order of its table. */
@@ -119,6 +121,11 @@ typedef struct {
 typedef struct {
     uint32_t count, sizes[SN_MAX_SIZES];
 } sn_sizes;
+
+typedef struct {
+    uint32_t count;
+    double values[SN_MAX_SIZES];
+} sn_reals;
 
 typedef struct {
     uint32_t height, width;
@@ -188,6 +195,11 @@ typedef struct {
             double p, scale[2]; /* of the sides, from 1 */
             sn_border border;
         } random_zoom_out;
+        struct {
+            double scale[2], ratio[2]; /* of the sides, which are drawn one by one; of the width to the height */
+            sn_reals overlaps;         /* one is drawn, which a box must reach (Jaccard); from 1: no crop */
+            uint32_t trials;           /* until another one is drawn */
+        } random_iou_crop;
         struct {
             double brightness[2], contrast[2], saturation[2], hue[2]; /* {1, 1}, and {0, 0} for hue: left as it is */
         } color_jitter;                                               /* in a random order */
@@ -271,6 +283,7 @@ enum sn_argument_type {
     SN_SIZE,          /* sn_size */
     SN_SHORT_OR_SIZE, /* sn_size whose width may be 0 */
     SN_SIZES,         /* sn_sizes */
+    SN_REALS,         /* sn_reals */
     SN_SIDES,         /* four uint32_t */
     SN_COLOUR,        /* three bytes */
     SN_BYTE,
@@ -353,7 +366,7 @@ typedef struct {
 
 /* How a picture was moved: what a caller needs to move its boxes likewise. Each random op that moves has an entry, in
  * their order:
- *   RANDOM_RESIZED_CROP, RANDOM_CROP   the part that is cut out, of the padded picture
+ *   RANDOM_RESIZED_CROP, RANDOM_CROP, RANDOM_IOU_CROP   the part that is cut out, of the padded picture
  *   RANDOM_HFLIP, RANDOM_VFLIP         the picture
  *   SCALE_JITTER, RANDOM_SHORTEST_SIZE the new size
  *   RANDOM_ZOOM_OUT                    the place of the picture on its canvas, and the canvas's size
@@ -362,6 +375,12 @@ typedef struct {
     uint32_t height, width; /* before the first op */
     sn_rect drawn[SN_PLAN_MAX_OPS];
 } sn_moves;
+
+/* The boxes of a picture before the first op: left, top, right and bottom of each. */
+typedef struct {
+    const float (*sides)[4];
+    uint32_t count;
+} sn_boxes;
 
 /* How many bytes a pixel of DECODED and AUGMENTED has: red, green and blue, and the mask's if there is one. All
  * pixels of the picture come first, then those of the mask. */

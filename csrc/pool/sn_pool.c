@@ -114,7 +114,8 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
     sn_batch_item *ahead = pool->ahead.first, *wanting = first_wanting(pool);
     sn_batch *batch = first_drawn(pool);
 
-    if (wanting && (!ahead || sn_batch_item_is_due(wanting, ahead->batch)) && (!batch || sn_batch_item_is_due(wanting, batch))) {
+    if (wanting && (!ahead || sn_batch_item_is_due(wanting, ahead->batch)) &&
+        (!batch || sn_batch_item_is_due(wanting, batch))) {
         batch = wanting->batch;
         *task = batch->n_copies + (uint32_t)(wanting - batch->places);
     } else if (ahead && (!batch || ahead->batch->number < batch->number ||

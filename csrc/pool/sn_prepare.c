@@ -117,7 +117,8 @@ void sn_ask_other_hosts(const sn_context *context, sn_asked *asked, uint32_t n)
 }
 
 /* Have the file of a place: from another host, or else from storage, and then it is left for other hosts. */
-static void fetch(const sn_context *context, const sn_batch_item *place, int is_interruptible, int is_ahead, sn_file *file)
+static void fetch(const sn_context *context, const sn_batch_item *place, int is_interruptible, int is_ahead,
+                  sn_file *file)
 {
     sn_asked asked = {.sample = place->item.sample, .wants_file = 1, .file = *file};
 
@@ -257,6 +258,16 @@ static void deliver(const sn_context *context, sn_batch_item *place, const uint8
     }
     place->status = 0;
     settle(place);
+}
+
+/* The boxes of the sample whose picture is augmented next. */
+static void give_boxes(const sn_scratch *scratch, const sn_context *context, uint32_t sample)
+{
+    if (context->boxes) {
+        const uint64_t *at = &context->box_at[sample];
+
+        sn_codec_set_boxes(scratch->codec, (sn_boxes){context->boxes + at[0], (uint32_t)(at[1] - at[0])});
+    }
 }
 
 /* Behind the pixels that the codec has just made: how it moved them. */
@@ -575,6 +586,7 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *pl
         sn_abandon(context, place, -ENOMEM, NULL);
         return 0;
     }
+    give_boxes(scratch, context, place->item.sample);
     if (place->item.source != SN_STORAGE) {
         rc = prepare_from_slot(scratch, context, place, pixels, &why);
         if (is_damage(rc))
@@ -598,12 +610,14 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *pl
     return 0;
 }
 
-void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_view *picture, uint8_t *out)
+void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_view *picture,
+               uint8_t *out)
 {
     sn_view decoded;
     sn_rng rng;
 
     uint8_t *pixels = pixels_for(scratch, context, place);
+    give_boxes(scratch, context, place->item.sample);
     int rc = pixels ? sn_codec_head(scratch->codec, context->plan, picture, &decoded) : -ENOMEM;
     if (rc == 0) {
         compare_decoded(context, place, &decoded);

@@ -22,7 +22,7 @@
 #define SN_LEAST_FETCHES 4  /* at a time: one that is late must not hold up all */
 
 typedef struct {
-    sn_batch_item *first, *last;         /* read ahead, and not claimed yet */
+    sn_batch_item *first, *last;    /* read ahead, and not claimed yet */
     uint32_t n, reading;            /* files; and of external containers requests that are under way */
     double bytes;                   /* of those n files */
     uint32_t readers, most_readers; /* that may read at a time */

@@ -3,7 +3,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from seneca._core.plan cimport sn_moves, sn_plan
+from seneca._core.plan cimport sn_boxes, sn_moves, sn_plan
 from seneca._core.rng cimport sn_rng
 
 
@@ -25,6 +25,7 @@ cdef extern from "codec/sn_codec.h" nogil:
     sn_codec *sn_codec_new(uint64_t max_pixels)
     void sn_codec_free(sn_codec *codec)
     const char *sn_codec_message(const sn_codec *codec)
+    void sn_codec_set_boxes(sn_codec *codec, sn_boxes boxes)
     const sn_moves *sn_codec_moves(const sn_codec *codec)
     int sn_codec_probe(sn_codec *codec, const uint8_t *data, size_t length, uint32_t *height,
                        uint32_t *width)
@@ -79,6 +80,7 @@ cdef extern from "codec/operations/resize.h" nogil:
 cdef class Codec:
     cdef sn_codec *handle    # owned: made in __cinit__, freed in __dealloc__
     cdef bint busy           # a thread is inside without the GIL
+    cdef object boxes        # that the codec has
     cdef int enter(self) except -1
     cdef int leave(self, int rc) except -1
     cdef object leave_with(self, int rc, const sn_view *view)

@@ -231,6 +231,19 @@ cdef class Codec:
         self.leave(rc)
         return shaped(plan, array)
 
+    def set_boxes(self, boxes):
+        """The boxes of the pictures that are augmented from now on: float32 ``(n, 4)``, C-contiguous."""
+        cdef const float[:, ::1] sides = boxes
+        cdef sn_boxes given
+        if boxes.shape[1] != 4:
+            raise ValueError(f"a box has 4 sides, but the shape is {boxes.shape}")
+        given.count = len(boxes)
+        given.sides = <const float (*)[4]>&sides[0, 0] if len(boxes) else NULL
+        self.enter()
+        self.boxes = boxes
+        sn_codec_set_boxes(self.handle, given)
+        self.leave(SN_OK)
+
     def moves(self):
         """How the last call of these two has moved its picture, as a batch says it (``sn_moves``): uint32, flat."""
         array = np.empty(sizeof(sn_moves) // 4, np.uint32)

@@ -11,6 +11,7 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_IS_FIXED
         SN_KEEPS_SIZE
         SN_ANY_SIZE
+        SN_READS_BOXES
         SN_BILINEAR
         SN_BICUBIC
         SN_PLAIN_BILINEAR
@@ -40,6 +41,7 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_SIZE
         SN_SHORT_OR_SIZE
         SN_SIZES
+        SN_REALS
         SN_SIDES
         SN_COLOUR
         SN_BYTE
@@ -60,6 +62,10 @@ cdef extern from "codec/sn_plan.h" nogil:
     ctypedef struct sn_sizes:
         uint32_t count
         uint32_t sizes[16]
+
+    ctypedef struct sn_reals:
+        uint32_t count
+        double values[16]
 
     ctypedef struct sn_op:
         uint32_t kind

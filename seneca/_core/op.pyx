@@ -107,6 +107,8 @@ cdef int fill_argument(char *at, sn_argument_type type, name, arguments) except 
         whole[0] = 1
     elif type == SN_SIZES:
         fill_sizes(<sn_sizes *>at, value)
+    elif type == SN_REALS:
+        fill_reals(<sn_reals *>at, value)
     elif type == SN_CHAINS:
         fill_chains(<sn_chains *>at, value)
     elif type == SN_FILTER:  # two arguments give it together
@@ -126,6 +128,15 @@ cdef int fill_sizes(sn_sizes *filled, sizes) except -1:
     filled.count = len(sizes)
     for k, size in enumerate(sizes):
         filled.sizes[k] = size
+    return 0
+
+
+cdef int fill_reals(sn_reals *filled, values) except -1:
+    if len(values) > SN_MAX_SIZES:
+        raise PlanError(f"{len(values)} numbers; at most {SN_MAX_SIZES} run natively")
+    filled.count = len(values)
+    for k, value in enumerate(values):
+        filled.values[k] = value
     return 0
 
 
@@ -160,6 +171,7 @@ def described_kinds():
             "is_fixed": bool(flags & SN_IS_FIXED),
             "keeps_size": bool(flags & SN_KEEPS_SIZE),
             "any_size": bool(flags & SN_ANY_SIZE),
+            "reads_boxes": bool(flags & SN_READS_BOXES),
             "arguments": names,
         }
     return found

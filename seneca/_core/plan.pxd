@@ -32,6 +32,10 @@ cdef extern from "codec/sn_plan.h" nogil:
     ctypedef struct sn_moves:
         uint32_t height, width
 
+    ctypedef struct sn_boxes:
+        const float (*sides)[4]
+        uint32_t count
+
     uint32_t sn_dtype_bytes(uint32_t dtype)
     uint32_t sn_plan_pixel_bytes(const sn_plan *plan)
     uint64_t sn_plan_copy_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
@@ -120,7 +124,7 @@ cdef extern from "codec/operations/route.h" nogil:
         sn_edit edits[512]
 
     int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
-                     uint32_t height, uint32_t width, uint64_t max_pixels)
+                     uint32_t height, uint32_t width, const sn_boxes *boxes, uint64_t max_pixels)
 
 
 cdef class Plan:

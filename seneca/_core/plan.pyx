@@ -122,7 +122,7 @@ cdef class Plan:
         cdef sn_pass *p
         cdef size_t k, i
         sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
-        rc = sn_route_lay(&route, self.value.ops, self.value.n_ops, &rng, height, width, max_pixels)
+        rc = sn_route_lay(&route, self.value.ops, self.value.n_ops, &rng, height, width, NULL, max_pixels)
         if rc != SN_OK:
             raise picture_error(rc, "the pipeline does not fit the picture")
         passes = []

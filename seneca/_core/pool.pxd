@@ -33,6 +33,8 @@ cdef extern from "pool/sn_batch.h" nogil:
         const sn_piece *pieces
         const sn_container *containers
         uint8_t is_external
+        const float (*boxes)[4]
+        const uint64_t *box_at
         uint64_t largest
         sn_remote *remote
         uint8_t dataset[16]
@@ -153,7 +155,7 @@ cdef class Stream:
     cdef sn_context context          # points into what the next seven keep alive
     cdef readonly Member member
     cdef Plan plan
-    cdef object paths, path_at, copies
+    cdef object paths, path_at, copies, boxes
     cdef Remote remote
     cdef Hosts hosts
     cdef sn_copy_wait awaited      # batches of which other jobs make some copies

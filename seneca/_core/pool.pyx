@@ -74,13 +74,17 @@ cdef class Stream:
             the caller, and updated here; None: none has changed.
         remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
             largest: the most bytes that a file has which is no piece; 0: that is not known.
+        boxes: Of the samples, for a plan that reads them: float32 ``(n, 4)`` with left, top, right and bottom of each, one
+            sample's after another's; and where each sample's begin, uint64, with the end of the last. None: it reads none.
         hosts, exact_copies: With which exact copies are shared there, and how this epoch's are called; None: with none.
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None,
                   external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=None, copies=None, check_every=0,
-                  checked=None, changes=None, largest=0, Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b""):
+                  checked=None, changes=None, largest=0, Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b"",
+                  boxes=None):
         cdef const uint64_t[::1] offsets = path_at, places, containers
+        cdef const float[:, ::1] sides
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
         cdef uint32_t most_threads = n_threads if most is None else most
@@ -114,6 +118,13 @@ cdef class Stream:
             self.context.pieces = <const sn_piece *>&places[0]
             self.context.containers = <const sn_container *>&containers[0]
             self.context.is_external = bool(external)
+        self.boxes = boxes
+        if boxes is not None:
+            sides, box_at = boxes
+            if len(box_at) != self.n_samples + 1 or box_at[-1] != len(sides):
+                raise ValueError(f"{len(box_at)} places of {len(sides)} boxes, but there are {self.n_samples} samples")
+            self.context.boxes = <const float (*)[4]>(&sides[0, 0] if len(sides) else NULL)
+            self.context.box_at = <const uint64_t *><size_t>box_at.ctypes.data
         self.remote, self.context.largest = remote, largest
         if remote is not None:
             remote.lend(&self.context.remote, self.context.dataset, dataset)

@@ -6,6 +6,7 @@ pictures go through the cache. Therefore jobs with other annotations can share t
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from typing import Any, NamedTuple
@@ -15,10 +16,10 @@ import torch
 from PIL import Image
 
 from seneca.data.tv_wrapper import WRAP, known_name, remembered, unwrapped
-from seneca.transforms._boxes import BoxTransform
+from seneca.transforms._detection import BoxTransform
 from seneca.transforms._genuine import is_library_code
 
-__all__ = ["Boxed", "Targets", "boxes_of", "has_boxes"]
+__all__ = ["BoxTable", "Boxed", "Targets", "boxes_of", "has_boxes"]
 
 COCO, VOC = "torchvision.datasets.coco.CocoDetection", "torchvision.datasets.voc.VOCDetection"
 DETECTION = (COCO, VOC)
@@ -53,6 +54,33 @@ class Boxed:
         keys: list[Any] = self._inner.ids if self._name == COCO else self._inner.annotations
         return keys
 
+    def _annotations(self, key: Any) -> Any:
+        if self._name == COCO:
+            return self._inner._load_target(key)
+        parse = sys.modules["torchvision.datasets.voc"].ET_parse
+        return self._inner.parse_voc_xml(parse(key).getroot())
+
+    def table(self) -> BoxTable:
+        """The boxes of all samples, as the wrapper would make them."""
+        boxes: list[list[float]] = []
+        begins = [0]
+        for key in self.keys:
+            boxes += self._boxes_of(key)
+            begins.append(len(boxes))
+        sides = np.array(boxes, np.float32).reshape(-1, 4)
+        if self._name == COCO:
+            sides[:, 2:] += sides[:, :2]
+        return BoxTable(sides, np.array(begins, np.uint64))
+
+    def _boxes_of(self, key: Any) -> list[list[float]]:
+        """Of one sample: XYWH of COCO, XYXY of VOC."""
+        annotations = self._annotations(key)
+        if self._name == COCO:
+            return [one["bbox"] for one in annotations]
+        sides = "xmin", "ymin", "xmax", "ymax"
+        objects = annotations["annotation"]["object"]
+        return [[int(one["bndbox"][side]) for side in sides] for one in objects]
+
     def target(self, number: int, key: Any, height: int, width: int) -> Any:
         """The target of a sample before transforms, whose picture has this size.
 
@@ -65,13 +93,25 @@ class Boxed:
                 f"sample {number} of {type(inner).__name__} was {key!r} when the epoch began, and is another "
                 "one now: change the dataset between two epochs"
             )
-        if self._name == COCO:
-            annotations = inner._load_target(key)
-        else:
-            parse = sys.modules["torchvision.datasets.voc"].ET_parse
-            annotations = inner.parse_voc_xml(parse(key).getroot())
+        annotations = self._annotations(key)
         # The wrapper asks a picture for its size alone.
         return self._wrapper(number, (Image.new("L", (width, height), None), annotations))[1]
+
+
+class BoxTable(NamedTuple):
+    """The boxes of all samples, as the core reads them.
+
+    Attributes:
+        sides: Left, top, right and bottom of each, float32 ``(n, 4)``, one sample's after another's.
+        begins: Where each sample's begin, uint64, with the end of the last.
+    """
+
+    sides: np.ndarray
+    begins: np.ndarray
+
+    def digest(self) -> str:
+        """What distinguishes these boxes from others."""
+        return hashlib.blake2b(self.begins.tobytes() + self.sides.tobytes(), digest_size=16).hexdigest()
 
 
 class Targets(NamedTuple):
@@ -81,11 +121,13 @@ class Targets(NamedTuple):
         boxed: The annotations.
         keys: Those of the epoch, as in :class:`Boxed`.
         known: The transform.
+        table: The boxes, if the transform reads them.
     """
 
     boxed: Boxed
     keys: list[Any]
     known: BoxTransform
+    table: BoxTable | None = None
 
     def picture(self, picture: torch.Tensor) -> Any:
         """The picture of an item, of the type that torchvision's transforms make."""
@@ -116,7 +158,9 @@ def boxes_of(dataset: Any) -> Boxed | str:
     if inner is None:
         return f"its boxes are plain numbers, which transforms of v2 leave alone: {WRAP}"
     kind, keys = type(inner), vars(dataset).get("_target_keys")
-    changed = [one for one in OWN_METHODS if one in vars(inner) or not is_library_code(getattr(kind, one, None))]
+    changed = [
+        one for one in OWN_METHODS if one in vars(inner) or not is_library_code(getattr(kind, one, None))
+    ]
     if changed:
         return f"{kind.__name__}.{changed[0]} was replaced"
     if name == COCO and keys is not None and (keys == "all" or "masks" in keys):

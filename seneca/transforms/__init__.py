@@ -35,18 +35,16 @@ from seneca.transforms._colour import (
     RandomPosterize,
     RandomSolarize,
 )
+from seneca.transforms._detection import RandomShortestSize, RandomZoomOut, ScaleJitter
 from seneca.transforms._geometry import (
     CenterCrop,
     Pad,
     RandomCrop,
     RandomHorizontalFlip,
     RandomResizedCrop,
-    RandomShortestSize,
     RandomVerticalFlip,
-    RandomZoomOut,
     Resize,
     ResizeKeepRatio,
-    ScaleJitter,
 )
 from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder, Static
 from seneca.transforms._recipes import AugMix, AutoAugment, RandAugment, TrivialAugmentWide

@@ -16,6 +16,7 @@ from seneca.transforms._genuine import is_v1
 from seneca.transforms._pipeline import ValueKind
 
 __all__ = [
+    "MOST_FACTOR",
     "PADDING_MODES",
     "NotNative",
     "angles",
@@ -43,6 +44,7 @@ __all__ = [
 
 PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 MAX_SIDE = 65_535  # no JPEG is larger
+MOST_FACTOR = float(MAX_SIDE)
 
 # The values of torchvision's constants are names, those of Pillow's constants are numbers.
 FILTERS: dict[object, Literal["bilinear", "bicubic"]] = {

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from seneca.transforms._pipeline import BY_KIND, ValueKind, NativeTransform, Size, Step
+from seneca.transforms._pipeline import BY_KIND, NativeTransform, Size, Step, ValueKind
 
 if TYPE_CHECKING:
     import numpy
@@ -24,11 +24,11 @@ __all__ = [
     "MOVES",
     "STAYS",
     "Compose",
-    "ValueKind",
     "NativeTransform",
     "Size",
     "Step",
     "Transform",
+    "ValueKind",
     "not_yet",
     "refused",
     "step",
@@ -89,6 +89,7 @@ class Transform(NativeTransform):
         on_tensors: The tensors on which torchvision's means the same as on the PIL image before.
         masks, boxes: What torchvision's does to them beside a picture: ``MOVES``, ``STAYS`` or a reason.
         has_moves: The core has an entry of it in ``sn_moves``: how it moved a picture.
+        needs_boxes: What it does depends on the boxes beside the picture.
         timm: The names of timm's transforms that :meth:`from_timm` reads.
     """
 
@@ -97,6 +98,7 @@ class Transform(NativeTransform):
     masks: ClassVar[str] = NOT_OF_V2
     boxes: ClassVar[str] = NOT_OF_V2
     has_moves: ClassVar[bool] = False
+    needs_boxes: ClassVar[bool] = False
     timm: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -127,13 +129,13 @@ class Transform(NativeTransform):
         raise NotImplementedError(cls)
 
     @staticmethod
-    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
+    def box_params(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
         """What torchvision would have drawn, with which its transform moves boxes as the core moved pixels.
 
         Args:
             given: torchvision's transform.
             drawn: The core's entry in ``sn_moves``, if there is one (``has_moves``).
-            size: Of the picture before.
+            boxes: ``tv_tensors.BoundingBoxes`` before it.
         """
         return {}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from seneca.transforms._arguments import (
+    MOST_FACTOR,
     PADDING_MODES,
     NotNative,
     antialiasing,
@@ -22,7 +23,7 @@ from seneca.transforms._arguments import (
     rising,
     side,
 )
-from seneca.transforms._base import MOVES, ValueKind, Size, Step, Transform, not_yet, step
+from seneca.transforms._base import MOVES, Step, Transform, ValueKind, step
 from seneca.transforms._genuine import is_v1
 
 __all__ = [
@@ -31,16 +32,10 @@ __all__ = [
     "RandomCrop",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
-    "RandomShortestSize",
     "RandomVerticalFlip",
-    "RandomZoomOut",
     "Resize",
     "ResizeKeepRatio",
-    "ScaleJitter",
 ]
-
-MOST_SIZES = 16  # SN_MAX_SIZES in csrc/codec/sn_plan.h
-MOST_FACTOR = 65_535.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -257,10 +252,10 @@ class RandomCrop(Transform):
         return cls(given.size, None, True, given.fill, given.padding_mode)
 
     @staticmethod
-    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
+    def box_params(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
         """As ``RandomCrop.make_params`` has it, but for the place."""
         left, right, top, bottom = given.padding or (0, 0, 0, 0)
-        height, width = size[0] + top + bottom, size[1] + left + right
+        height, width = boxes.canvas_size[0] + top + bottom, boxes.canvas_size[1] + left + right
         if given.pad_if_needed:
             down, across = max(0, given.size[0] - height), max(0, given.size[1] - width)
             left, top, right, bottom = left + across, top + down, right + across, bottom + down
@@ -333,7 +328,7 @@ class RandomResizedCrop(Transform):
         return cls(given.size, given.scale, given.ratio, given.interpolation)
 
     @staticmethod
-    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
+    def box_params(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
         return _part(drawn)
 
 
@@ -472,133 +467,6 @@ class ResizeKeepRatio(Transform):
             given.random_aspect_prob,
             given.random_aspect_range,
         )
-
-
-@dataclass(frozen=True)
-class ScaleJitter(Transform):
-    """Resize a picture so that it fits a size times a random factor ("Simple Copy-Paste", Ghiasi et al.).
-
-    Args:
-        target_size: Two numbers. torchvision divides the first by the width and the second by the height.
-        scale_range: The least and the greatest factor.
-        interpolation: ``"bilinear"`` or ``"bicubic"``, or torchvision's or Pillow's constant.
-
-    Raises:
-        TypeError: ``target_size`` is no pair of ints, or ``scale_range`` no sequence.
-        ValueError: A side or a factor is not positive, the range falls, or the filter does not run natively.
-    """
-
-    kinds = ("scale_jitter",)
-    renamed: ClassVar = {"target_size": "size", "scale_range": "scale"}
-    any_size = True
-    masks = not_yet("masks", "RandomResizedCrop")
-    boxes = MOVES
-    has_moves = True
-
-    target_size: Sequence[int]
-    scale_range: Sequence[float] = (0.1, 2.0)
-    interpolation: Any = "bilinear"
-
-    def __post_init__(self) -> None:
-        self._set(
-            target_size=pair(self.target_size),
-            scale_range=rising("scale_range", self.scale_range, greatest=MOST_FACTOR),
-            interpolation=filter_name(self.interpolation),
-        )
-
-    @classmethod
-    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
-        return cls(given.target_size, given.scale_range, filter_of("ScaleJitter", given, holds))
-
-    @staticmethod
-    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
-        return {"size": tuple(drawn[2:])}
-
-
-@dataclass(frozen=True)
-class RandomShortestSize(Transform):
-    """Resize a picture so that its shorter side has one of some lengths, chosen at random.
-
-    Args:
-        min_size: One length, or at most 16 of them.
-        max_size: The greatest length of the longer side; ``None``: any.
-        interpolation: ``"bilinear"`` or ``"bicubic"``, or torchvision's or Pillow's constant.
-
-    Raises:
-        TypeError: A length is no int.
-        ValueError: A length is not positive, there are none or too many, or the filter does not run natively.
-    """
-
-    kinds = ("random_shortest_size",)
-    renamed: ClassVar = {"min_size": "sizes"}
-    any_size = True
-    masks = not_yet("masks", "RandomResizedCrop")
-    boxes = MOVES
-    has_moves = True
-
-    min_size: int | Sequence[int]
-    max_size: int | None = None
-    interpolation: Any = "bilinear"
-
-    def __post_init__(self) -> None:
-        given = self.min_size if isinstance(self.min_size, (list, tuple)) else (self.min_size,)
-        if not 1 <= len(given) <= MOST_SIZES:
-            raise ValueError(f"min_size: 1 to {MOST_SIZES} lengths run natively, but got {len(given)}")
-        self._set(
-            min_size=tuple(side("min_size", length) for length in given),
-            max_size=None if self.max_size is None else side("max_size", self.max_size),
-            interpolation=filter_name(self.interpolation),
-        )
-
-    @classmethod
-    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
-        return cls(given.min_size, given.max_size, filter_of("RandomShortestSize", given, holds))
-
-    @staticmethod
-    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
-        return {"size": tuple(drawn[2:])}
-
-
-@dataclass(frozen=True)
-class RandomZoomOut(Transform):
-    """Put a picture on a larger canvas at a random place, with a given probability ("SSD", Liu et al.).
-
-    Args:
-        fill: The colour of the canvas, from 0 to 255: one number, or red, green and blue.
-        side_range: The least and the greatest factor of the sides, from 1.
-        p: The probability, in [0, 1].
-
-    Raises:
-        TypeError: ``fill`` is neither a number nor a sequence of numbers, or ``side_range`` no sequence.
-        ValueError: ``fill`` is not a colour, the range falls or begins below 1, or ``p`` is outside [0, 1].
-    """
-
-    kinds = ("random_zoom_out",)
-    renamed: ClassVar = {"side_range": "scale"}
-    any_size = True
-    on_tensors = ("bytes", "floats")
-    masks = not_yet("masks", "RandomResizedCrop")
-    boxes = MOVES
-    has_moves = True
-
-    fill: int | Sequence[int] = 0
-    side_range: Sequence[float] = (1.0, 4.0)
-    p: float = 0.5
-
-    def __post_init__(self) -> None:
-        sides = rising("side_range", self.side_range, greatest=MOST_FACTOR)
-        if sides[0] < 1:
-            raise ValueError(f"side_range: from 1, but got {self.side_range!r}")
-        self._set(fill=colour(self.fill), side_range=sides, p=probability(self.p))
-
-    @classmethod
-    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
-        return cls(fill_of("RandomZoomOut", given, holds), given.side_range, given.p)
-
-    @staticmethod
-    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
-        top, left, height, width = drawn
-        return {"padding": [left, top, width - left - size[1], height - top - size[0]]}
 
 
 def _part(drawn: list[int]) -> dict[str, Any]:

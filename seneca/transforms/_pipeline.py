@@ -25,11 +25,11 @@ __all__ = [
     "BY_KIND",
     "DTYPES",
     "Decode",
-    "ValueKind",
     "NativeTransform",
     "Pipeline",
     "Size",
     "Step",
+    "ValueKind",
     "compile_transform",
     "runs_natively",
 ]
@@ -108,6 +108,7 @@ class Pipeline:
             None: there are only pictures.
         moves: Whether batches say how each picture was moved, because there are boxes to move likewise. Then
             there is no head: DECODED is the whole picture, whose size the boxes need.
+        boxes: What distinguishes the boxes that a step reads from others; None: no step reads any.
         pillow: Pillow's settings, by default those of now. They count for every picture: the native core
             leaves to Pillow what it shall accept, warn of or refuse by them.
     """
@@ -125,6 +126,7 @@ class Pipeline:
     max_pixels: int | None = None
     mask: str | None = None
     moves: bool = False
+    boxes: str | None = None
     pillow: PillowSettings = field(default_factory=pillow_settings)
 
     @property
@@ -185,6 +187,8 @@ class Pipeline:
             description.append({"pillow": self.pillow})
         if self.mask is not None:
             description.append({"pairs": True})  # the type of masks is the batch's
+        if self.boxes is not None and form != "decoded":
+            description.append({"boxes": self.boxes})
         return json.dumps(description, sort_keys=True, separators=(",", ":"))
 
     def __hash__(self) -> int:
@@ -217,12 +221,13 @@ def compile_transform(
     max_pixels: int | None = None,
     mask: str | None = None,
     moves: bool = False,
+    boxes: str | None = None,
 ) -> Pipeline:
     """Check a transform and compile it to a pipeline.
 
     Args:
         transform: A transform of ``seneca.transforms``.
-        decode, apply_orientation, channels_last, max_pixels, mask, moves: As in :class:`Pipeline`.
+        decode, apply_orientation, channels_last, max_pixels, mask, moves, boxes: As in :class:`Pipeline`.
 
     Returns:
         The pipeline. Equal transforms give equal pipelines with equal fingerprints.
@@ -270,6 +275,7 @@ def compile_transform(
         max_pixels,
         mask,
         moves,
+        boxes,
     )
 
 

@@ -24,10 +24,10 @@ from seneca.transforms._base import (
     MOVES,
     STAYS,
     Compose,
-    ValueKind,
     NativeTransform,
     Step,
     Transform,
+    ValueKind,
     refused,
 )
 from seneca.transforms._genuine import V2, is_library_code, library_name, replaced_in_torchvision
@@ -72,6 +72,7 @@ def _refused(needs: str | None = None, boxes: str | None = None, **known: Any) -
     return Other(masks=masks, boxes=boxes or (refused("boxes") if needs is None else without), **known)
 
 
+FOLLOWED = ("RandomHorizontalFlip", "RandomVerticalFlip", "RandomZoomOut")  # the core moves boxes with these
 ON_BOXES = Other(masks="does nothing to masks: leave it out", boxes=MOVES)
 OTHERS: dict[str, Other] = {
     "ClampBoundingBoxes": ON_BOXES,
@@ -84,7 +85,6 @@ OTHERS: dict[str, Other] = {
     "LinearTransformation": Other(is_fixed=True),
     "MixUp": _refused(),
     "RGB": Other(is_fixed=True),
-    "RandomIoUCrop": _refused("boxes", "chooses its part by the boxes: use RandomResizedCrop"),
     SANITIZE: _refused("boxes", MOVES),
     "SanitizeKeyPoints": _refused("key points"),
     "SetClampingMode": ON_BOXES,
@@ -369,6 +369,8 @@ class Recogniser(Followed):
             branches = [Compose(self.members(name, inner)) for inner in step.transforms]
             return RandomChoice(branches, step.p) if name == "RandomChoice" else RandomOrder(branches)
         mask_fill = self._fill_beside(name, step)
+        if BY_NAME[name].needs_boxes:
+            self._check_boxes(name)
         holds = self.holds
         if holds != "picture" and (name.startswith("timm.") or holds not in BY_NAME[name].on_tensors):
             raise NotNative(
@@ -428,6 +430,13 @@ class Recogniser(Followed):
         ):
             raise NotNative(f'{name} has a labels_getter of your own: use labels_getter="default"')
         self.box_steps.append((name, copy.deepcopy(step)))  # an epoch goes on with the step as it was
+
+    def _check_boxes(self, name: str) -> None:
+        """Check that the core has the boxes that a step reads as they are then."""
+        if self.beside != "boxes":
+            raise NotNative(f"{name} {BY_NAME[name].masks}")
+        if before := [one for one, _ in self.box_steps[:-1] if one not in FOLLOWED]:
+            raise NotNative(f"{name} reads the boxes behind {before[-1]}: put it in front of that")
 
     def _fill_beside(self, name: str, step: Any) -> int:
         """What masks have in the margins that a step makes; its margins are checked."""

@@ -24,11 +24,11 @@ from seneca.data.suspects import Suspects
 from seneca.forms import Form
 from seneca.workers.batch import BatchContext, Making
 from seneca.workers.proof import (
-    ProofTable,
     Evidence,
     Marks,
     Proof,
     ProofState,
+    ProofTable,
     drawing,
     example_of,
     may_be_made_again,
@@ -216,8 +216,8 @@ class Preparer:
                 self._proof_table.write(names, ProofState.UNPROVABLE, unstable_text(samples[0]))
         if self._proof_table.read(names) is ProofState.UNPROVABLE:
             raise ValueError(
-                f"share='exact' is not possible here, because {self._proof_table.text}, though Python's, NumPy's "
-                "and torch's generators are set alike; draw its numbers from these, or give another share"
+                f"share='exact' is not possible here, because {self._proof_table.text}, though Python's, "
+                "NumPy's and torch's generators are set alike; draw its numbers from these, or give another share"
             )
 
     def _begin_look(self, look: int) -> None:

@@ -20,7 +20,7 @@ from torchvision_here import torchvision, v2
 
 import seneca
 from seneca._core.codec import Codec
-from seneca.transforms._boxes import recognise_boxes
+from seneca.transforms._detection import recognise_boxes
 from seneca.transforms._pipeline import compile_transform
 
 F = v2.functional
@@ -43,6 +43,16 @@ RECIPES = {
     "twice": [v2.Resize(80), RRC, HFLIP, v2.Resize((99, 21)), VFLIP],
     "zoomed out": [v2.RandomZoomOut(p=0.7), v2.RandomZoomOut(side_range=(1, 1.5)), HFLIP, RRC],
     "large scale jitter": [v2.ScaleJitter((60, 60)), HFLIP, v2.RandomCrop((60, 60), pad_if_needed=True)],
+    "overlapping": [
+        v2.RandomZoomOut(p=0.7),
+        HFLIP,
+        JITTER,
+        VFLIP,
+        v2.RandomIoUCrop(),
+        HFLIP,
+        v2.Resize((40, 50)),
+    ],
+    "overlapping, of fewer": [v2.RandomIoUCrop(0.1, 0.8, 0.2, 1.5, [0.2, 0.6, 1.0], 5), v2.Resize((30, 50))],
     "one of some sizes": [v2.RandomShortestSize([40, 55, 70], max_size=90), VFLIP, ANY_CROP],
 }
 
@@ -108,6 +118,37 @@ def shortest_size(sample, numbers, sizes, max_size=None):
     return [F.resize(one, [int(height * factor), int(width * factor)]) for one in sample]
 
 
+def iou_crop(sample, numbers, scale, ratio, overlaps, trials):
+    """``RandomIoUCrop.make_params`` and its transform. After many overlaps the picture stays as it is."""
+    picture, boxes = sample
+    x, y = 0.5 * (boxes[:, 0] + boxes[:, 2]), 0.5 * (boxes[:, 1] + boxes[:, 3])
+    for _ in range(64):
+        least = overlaps[numbers.below(len(overlaps))]
+        if least >= 1:
+            break
+        for _ in range(trials):
+            width, height = (
+                int(np.float32(side) * np.float32(numbers.uniform(*scale)))
+                for side in (picture.width, picture.height)
+            )
+            if not width or not height or not ratio[0] <= width / height <= ratio[1]:
+                continue
+            left, top = (
+                int(np.float32(room) * np.float32(numbers.double()))
+                for room in (picture.width - width, picture.height - height)
+            )
+            within = (left < x) & (x < left + width) & (top < y) & (y < top + height)
+            if not within.any():
+                continue
+            part = torch.tensor([[left, top, left + width, top + height]], dtype=boxes.dtype)
+            if torchvision.ops.box_iou(boxes[within].as_subclass(torch.Tensor), part).max() < least:
+                continue
+            cropped = F.crop(boxes, top, left, height, width)
+            cropped[~within] = 0
+            return [F.crop(picture, top, left, height, width), cropped]
+    return sample
+
+
 def colours(sample, numbers, **args):
     picture, boxes = sample
     done = replay.color_jitter(np.asarray(picture), numbers, **args)
@@ -132,6 +173,7 @@ STEPS = {
     "pad": pad,
     "random_crop": random_crop,
     "random_zoom_out": zoom_out,
+    "random_iou_crop": iou_crop,
     "scale_jitter": scale_jitter,
     "random_shortest_size": shortest_size,
     "color_jitter": colours,
@@ -164,11 +206,13 @@ def test_pictures_and_boxes_are_moved_as_torchvision_moves_them(name):
     known = recognise_boxes(v2.Compose([*RECIPES[name], v2.ToImage()]))
     assert not isinstance(known, str), known
     pipeline = compile_transform(known.transform, moves=True)
+    assert known.needs_boxes == name.startswith("overlapping")
     rng, codec, plan = np.random.default_rng(seed), Codec(), pipeline.plan
     for index in range(-(-PICTURES // len(RECIPES))):
         print(f"seed {seed}, index {index}")
         picture, boxes, data = made(rng)
         theirs, their_boxes = moved(pipeline.steps, [picture, boxes], replay.Numbers(seed, 0, 0, index))
+        codec.set_boxes(boxes.numpy())
         for make, given in (codec.augment_encoded, data), (codec.augment_decoded, codec.decode(plan, data)):
             ours = make(plan, given, seed, 0, 0, index)
             found = known.moved({"boxes": boxes}, codec.moves())["boxes"]
@@ -178,10 +222,17 @@ def test_pictures_and_boxes_are_moved_as_torchvision_moves_them(name):
             assert apart.mean() <= 0.3 and (apart <= 2).mean() >= 0.99
 
 
-def test_boxes_are_distributed_as_torchvisions(tmp_path):
+CROPS = {
+    "resized": [v2.RandomResizedCrop(24, scale=(0.3, 1))],
+    "overlapping": [v2.RandomZoomOut(), v2.RandomIoUCrop(), v2.Resize((24, 24))],
+}
+
+
+@pytest.mark.parametrize("crop", CROPS)
+def test_boxes_are_distributed_as_torchvisions(crop, tmp_path):
     """The corners of boxes, and of what pictures show there, by two Kolmogorov-Smirnov tests each."""
     n = size(400, 2000)
-    steps = [v2.ToImage(), v2.RandomResizedCrop(24, scale=(0.3, 1)), v2.RandomHorizontalFlip(0.3)]
+    steps = [v2.ToImage(), *CROPS[crop], v2.RandomHorizontalFlip(0.3)]
     dataset = wrapped(make_coco(tmp_path, 40, v2.Compose(steps)))
     torch.manual_seed(11)
     print("seed 11")

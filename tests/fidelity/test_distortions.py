@@ -549,7 +549,7 @@ def test_each_order_of_the_channels_is_drawn_as_often_as_torchvision_draws_it():
     orders = collections.Counter()
     for index in range(draws):
         ((name, value),) = edits_of("random_channel_permutation", {}, pixels, index)
-        orders[name, *channels_of(value)] += 1
+        orders[(name, *channels_of(value))] += 1
     assert orders.keys() == {("permute", *order) for order in itertools.permutations(range(3))}
     assert chisquare([*orders.values()]).pvalue > LUCK
     order = channels_of(edits_of("random_channel_permutation", {}, pixels, 7)[0][1])

@@ -168,6 +168,75 @@ def test_jobs_with_other_annotations_share_pictures_and_nothing_else(coco, name)
     assert sum(job.stats()["served"]["augmented"] for job in jobs) > 10
 
 
+OVERLAPPING = [
+    v2.RandomZoomOut(),
+    v2.RandomIoUCrop(),
+    v2.RandomHorizontalFlip(),
+    v2.Resize((48, 40)),
+    v2.ToImage(),
+]
+
+
+def assert_shown_if_kept(picture, target):
+    """As :func:`assert_shown`, of a crop that may have left the first box out."""
+    if target["boxes"][0].any():
+        assert_shown(picture, target)
+
+
+@pytest.mark.parametrize(
+    ("split", "form"), [("100-0-0", "encoded"), ("0-100-0", "decoded"), ("0-0-100", "augmented")]
+)
+def test_crops_that_read_boxes_are_where_the_picture_shows_them_from_each_form(coco, name, split, form):
+    options = {"cache": name, "cache_bytes": "8MiB", "split": split, "shuffle": True, "num_workers": 1}
+    jobs = [loader_of(dataset_of(coco, OVERLAPPING), 4, job=job, **options) for job in ("a", "b")]
+    kept = 0
+    for _ in range(3):
+        for batches in zip(*map(items_of, jobs), strict=True):
+            for _, picture, target in batches:
+                assert_shown_if_kept(picture, target)
+                kept += int(target["boxes"][0].any())
+    assert kept > COUNT and sum(job.stats()["served"][form] for job in jobs) > 10
+
+
+def test_copies_cropped_by_boxes_are_shared_by_jobs_that_have_the_same_boxes(coco, name):
+    options = {"cache": name, "cache_bytes": "8MiB", "split": "0-0-100", "shuffle": True}
+    other = copy.copy(coco)
+    other.coco = copy.deepcopy(coco.coco)
+    for some in other.coco.boxes.values():
+        some[0]["bbox"] = [0.0, 0.0, 12.0, 12.0]
+    jobs = [
+        loader_of(dataset_of(one, OVERLAPPING), 4, job=job, **options)
+        for one, job in ((coco, "a"), (other, "b"))
+    ]
+    for _ in range(2):
+        for batches in zip(*map(items_of, jobs), strict=True):
+            assert_shown_if_kept(*batches[0][1:])
+    assert sum(job.stats()["served"]["augmented"] for job in jobs) == 0
+
+
+def test_boxes_that_changed_between_two_epochs_count(coco):
+    inner = copy.copy(coco)
+    inner.coco = copy.deepcopy(coco.coco)
+    dataset = dataset_of(inner, [v2.RandomIoUCrop(sampler_options=[0.9]), v2.Resize((24, 24)), v2.ToImage()])
+    loader = loader_of(dataset)
+    list(loader)
+    for some in inner.coco.boxes.values():
+        del some[1:]
+        some[0]["bbox"] = [0.0, 0.0, 25.0, 25.0]
+    for _, _, target in items_of(loader):
+        (box,) = target["boxes"].tolist()
+        assert (box[2] - box[0]) * (box[3] - box[1]) >= 0.85 * 24 * 24, "the crop is about this box"
+
+
+def test_a_crop_that_reads_boxes_refuses_a_picture_without_as_torchvision_does(tmp_path):
+    dataset = dataset_of(make_coco(tmp_path, 3, empty=1), OVERLAPPING)
+    with pytest.raises(TypeError) as theirs:
+        dataset[2]
+    with pytest.raises(TypeError) as ours:
+        list(loader_of(dataset))
+    assert str(ours.value) == str(theirs.value)
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_epoch_goes_on_to_the_bit(coco, name, workers):
     options = {"shuffle": True, "num_workers": workers, "cache": name, "cache_bytes": "4MiB"}
@@ -321,7 +390,7 @@ def test_torchs_own_loader_shares_whole_items(coco, name):
 
 
 def test_what_is_not_native_is_what_torch_gives(tmp_path):
-    steps = [v2.RandomIoUCrop(), v2.Resize((20, 20)), v2.ToImage()]
+    steps = [v2.RandomRotation(9), v2.Resize((20, 20)), v2.ToImage()]
     dataset = wrapped(make_voc_boxes(tmp_path, 4, v2.Compose(steps)))
     loader = seneca.DataLoader(dataset, 2, cache=None, collate_fn=list)
     assert not loader.explain().startswith("native")

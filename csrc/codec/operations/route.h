@@ -34,6 +34,7 @@
  *   SCALE_JITTER          the scale
  *   RANDOM_SHORTEST_SIZE  which size
  *   RANDOM_ZOOM_OUT       whether, then the factor, left, top
+ *   RANDOM_IOU_CROP       the overlap; for each trial the width, the height and, where the ratio fits, left, top
  *   RANDOM_HFLIP, RANDOM_VFLIP   one
  *   RANDOM_CROP           top, left; nothing if the picture has the crop's size
  *   RANDOM_APPLY          one: whether, then what its members draw
@@ -90,6 +91,15 @@ static inline bool sn_pass_is_empty(const sn_pass *pass)
 #define SN_ROUTE_MAX_PASSES (1 + 3 * SN_PLAN_MAX_OPS)
 #define SN_ROUTE_MAX_EDITS (SN_RECIPE_MAX * SN_PLAN_MAX_OPS)
 
+/* What an op did to the boxes along one axis: they were moved, or the picture of this side was mirrored. */
+typedef struct {
+    uint32_t axis; /* 0: x, 1: y */
+    bool mirrored;
+    float by;
+} sn_shift;
+
+#define SN_ROUTE_MAX_SHIFTS (2 * SN_PLAN_MAX_OPS)
+
 typedef struct {
     uint32_t n_passes; /* at least 1 */
     sn_pass passes[SN_ROUTE_MAX_PASSES];
@@ -97,6 +107,9 @@ typedef struct {
     sn_edit edits[SN_ROUTE_MAX_EDITS];
     uint32_t n_drawn; /* entries of `moves` */
     sn_moves moves;
+    sn_boxes boxes; /* before the first op; then come the shifts, in their order */
+    uint32_t n_shifts;
+    sn_shift shifts[SN_ROUTE_MAX_SHIFTS];
 
     /* After SN_E_PLAN: the crop that is larger than the picture, and that picture's size. After
      * SN_E_TOO_LARGE: the size that is over the limit. */
@@ -104,9 +117,9 @@ typedef struct {
     uint32_t misfit_height, misfit_width;
 } sn_route;
 
-/* Draw what is random in `ops`, in their order, and lay the route for a picture of this size.
- * `rng` may be NULL if nothing is random. Same rng, same picture, same route. */
+/* Draw what is random in `ops`, in their order, and lay the route for a picture of this size, which has these boxes (NULL: none).
+ * `rng` may be NULL if nothing is random. Same rng, same picture, same boxes, same route. */
 int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint32_t height, uint32_t width,
-                 uint64_t max_pixels);
+                 const sn_boxes *boxes, uint64_t max_pixels);
 
 #endif

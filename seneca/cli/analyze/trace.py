@@ -12,7 +12,7 @@ import numpy as np
 
 from seneca.cli.analyze.inject.seneca_analyze_hooks import BATCH, IDLE, RECORD, STEP
 
-__all__ = ["LoaderAlone", "Deep", "Epochs", "Run", "read_trace"]
+__all__ = ["Deep", "Epochs", "LoaderAlone", "Run", "read_trace"]
 
 RECORDS = np.dtype(
     [

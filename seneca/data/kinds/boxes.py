@@ -7,7 +7,7 @@ from typing import Any
 from seneca.data.kinds.annotated import run_in_python, run_natively
 from seneca.data.kinds.kind import Request, Support
 from seneca.data.tv_boxes import Targets, boxes_of, has_boxes
-from seneca.transforms._boxes import recognise_boxes
+from seneca.transforms._detection import recognise_boxes
 from seneca.transforms._pipeline import compile_transform
 
 __all__ = ["matches", "support"]
@@ -26,13 +26,18 @@ def support(request: Request) -> Support:
     known = recognise_boxes(boxed.transforms)
     if isinstance(known, str):
         return run_in_python(request, f"its transforms run as Python, because {known}")
+    table = boxed.table() if known.needs_boxes else None
     pipeline = compile_transform(
-        known.transform, channels_last=request.channels_last, max_pixels=boxed.max_pixels, moves=True
+        known.transform,
+        channels_last=request.channels_last,
+        max_pixels=boxed.max_pixels,
+        moves=True,
+        boxes=table and table.digest(),
     )
     return run_natively(
         request,
         boxed,
         pipeline,
         how="and torchvision moves the boxes likewise, in this process",
-        targets=Targets(boxed, boxed.keys, known),
+        targets=Targets(boxed, boxed.keys, known, table),
     )

@@ -78,17 +78,17 @@ def test_boxes_that_are_not_wrapped_are_explained_with_the_remedy(dataset):
 
 
 def test_why_a_transform_is_not_native_is_explained(dataset):
-    dataset.transforms = v2.Compose([v2.RandomIoUCrop(), v2.Resize((9, 9)), v2.ToImage()])
+    dataset.transforms = v2.Compose([v2.RandomRotation(9), v2.Resize((9, 9)), v2.ToImage()])
     text = explained(wrapped(dataset))
     assert text.startswith(
-        "opaque: its transforms run as Python, because RandomIoUCrop chooses its part by the"
+        "opaque: its transforms run as Python, because RandomRotation is not written for boxes"
     )
 
 
 def test_the_reason_is_told_without_a_cache_too(dataset):
-    dataset.transforms = v2.Compose([v2.RandomIoUCrop(), v2.Resize((9, 9)), v2.ToImage()])
+    dataset.transforms = v2.Compose([v2.RandomRotation(9), v2.Resize((9, 9)), v2.ToImage()])
     text = seneca.DataLoader(wrapped(dataset), cache=None).explain()
-    assert text.startswith("not shared: its transforms run as Python, because RandomIoUCrop")
+    assert text.startswith("not shared: its transforms run as Python, because RandomRotation")
     assert text.endswith("; cache=None")
 
 

@@ -6,7 +6,7 @@ import torch
 from torchvision_here import torchvision, v1, v2
 
 from seneca import transforms as T
-from seneca.transforms._boxes import BoxTransform, recognise_boxes
+from seneca.transforms._detection import BoxTransform, recognise_boxes
 from seneca.transforms._pipeline import compile_transform
 
 Image, BoundingBoxes = torchvision.tv_tensors.Image, torchvision.tv_tensors.BoundingBoxes
@@ -111,7 +111,10 @@ def test_what_else_torchvision_does_to_targets_is_done():
 
 REFUSED = {
     "there is no transform": None,
-    "RandomIoUCrop chooses its part by the boxes: use RandomResizedCrop": v2.RandomIoUCrop(),
+    "RandomIoUCrop reads the boxes behind Resize: put it in front of that": v2.Compose(
+        [FIXED, v2.RandomIoUCrop(), FIXED]
+    ),
+    "sampler_options: 1 to 16 overlaps": v2.RandomIoUCrop(sampler_options=[0.5] * 17),
     "RandomRotation is not written for boxes yet: use RandomResizedCrop": v2.RandomRotation(9),
     "RandomApply has RandomHorizontalFlip, which moves boxes": v2.RandomApply([v2.RandomHorizontalFlip()]),
     "torchvision pads no boxes with 'edge'": v2.Pad(2, padding_mode="edge"),
