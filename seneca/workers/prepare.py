@@ -217,7 +217,8 @@ class Preparer:
         if self._proof_table.read(names) is ProofState.UNPROVABLE:
             raise ValueError(
                 f"share='exact' is not possible here, because {self._proof_table.text}, though Python's, "
-                "NumPy's and torch's generators are set alike; draw its numbers from these, or give another share"
+                "NumPy's and torch's generators are set alike; draw its numbers from these, or give another "
+                "share"
             )
 
     def _begin_look(self, look: int) -> None:
