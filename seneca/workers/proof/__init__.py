@@ -21,7 +21,6 @@ Two kinds of datasets can show nothing, and sharing then rests on the fingerprin
 """
 
 from seneca.epochs.generators import drawing
-from seneca.workers.proof.table import ProofTable, ProofState
 from seneca.workers.proof.evidence import Evidence, unstable_text
 from seneca.workers.proof.examples import (
     compare_served,
@@ -32,13 +31,14 @@ from seneca.workers.proof.examples import (
 )
 from seneca.workers.proof.marks import Marks
 from seneca.workers.proof.prove import Proof
+from seneca.workers.proof.table import ProofState, ProofTable
 
 __all__ = [
-    "ProofTable",
     "Evidence",
     "Marks",
     "Proof",
     "ProofState",
+    "ProofTable",
     "compare_served",
     "digest_of_payload",
     "drawing",

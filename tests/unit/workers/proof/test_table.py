@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from seneca.workers.proof.table import MOST_LOOKS, TEXT_BYTES, ProofTable, ProofState
+from seneca.workers.proof.table import MOST_LOOKS, TEXT_BYTES, ProofState, ProofTable
 
 NAMES, OTHERS = (b"source", 1, 2), (b"source", 1, 3)
 
