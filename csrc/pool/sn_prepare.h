@@ -35,7 +35,7 @@ void sn_scratch_free(sn_scratch *scratch);
 
 /* Read the file of a place ahead of sn_prepare(), by another thread. It blocks on storage, for ever where that hangs.
  *
- * 0, also where the file cannot be read: sn_prepare() tells of it. -EMFILE, -ENFILE, -ENOMEM: too many files are read at
+ * 0, also where the file cannot be read: sn_prepare() reports it. -EMFILE, -ENFILE, -ENOMEM: too many files are read at
  * a time, and sn_prepare() reads this one. */
 int sn_read_ahead(const sn_context *context, sn_batch_item *place);
 
@@ -80,7 +80,8 @@ void sn_take_files(const sn_context *context, const sn_question *question);
 /* The rest of the way for a picture that was decoded elsewhere (status SN_E_FOR_PILLOW): from place->kept,
  * where that is, from place->file where that has it, from the slot that the place is served from, or from the file
  * once more; where Pillow cannot read what the slot has, sn_batch_item_from_storage() before. */
-void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_view *picture, uint8_t *out);
+void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_view *picture,
+               uint8_t *out);
 
 /* The cached payload that the place was to be served from is damaged, or what another host has left of it: it is served
  * from storage. The slot stays held until the place is settled. */

@@ -23,8 +23,8 @@ from seneca._core.codec import Codec
 from seneca._core.plan import Plan
 from seneca._runtime.pillow import settings as pillow_settings
 from seneca._runtime.regular_files import read_regular
-from seneca.data.folder import IMG_EXTENSIONS
 from seneca.data.file_verdicts import FileVerdict, FileVerdicts
+from seneca.data.folder import IMG_EXTENSIONS
 from seneca.errors import DecodeError, LeftToPillowError
 
 __all__ = ["Found", "judge", "judge_all", "picture_files"]
@@ -83,7 +83,7 @@ def picture_files(folder: str) -> Iterator[tuple[str, OSError | None]]:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that cannot be followed; reading it tells why
+    except OSError:  # a link that cannot be followed; reading it shows why
         return False
 
 

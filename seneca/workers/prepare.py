@@ -24,11 +24,11 @@ from seneca.data.suspects import Suspects
 from seneca.forms import Form
 from seneca.workers.batch import BatchContext, Making
 from seneca.workers.proof import (
-    ProofTable,
     Evidence,
     Marks,
     Proof,
     ProofState,
+    ProofTable,
     drawing,
     example_of,
     may_be_made_again,
@@ -54,8 +54,8 @@ class Preparer:
         vouched: Whether the user has given a key.
         check_every: One of so many served samples is made again and compared; None: none is.
         first: Whether a sample is taken from the cache only after this job has made it itself.
-        changed: Tells whether the dataset has changed since it was looked at.
-        changed_elsewhere: Tells whether another process may have changed it since.
+        changed: Says whether the dataset has changed since it was looked at.
+        changed_elsewhere: Says whether another process may have changed it since.
         remote: The memory of other hosts, which is asked for files; None: there is none.
     """
 
@@ -200,7 +200,7 @@ class Preparer:
         epoch = getattr(indices, "epoch", None)
         if epoch is None:
             raise ValueError(
-                "share='exact' needs the seed and the number of the epoch, which nobody has told here: load "
+                "share='exact' needs the seed and the number of the epoch, which nobody has set here: load "
                 "with seneca.DataLoader and a batch_size, or give torch's a "
                 "batch_sampler=seneca.OpportunisticBatchSampler"
             )
@@ -216,8 +216,9 @@ class Preparer:
                 self._proof_table.write(names, ProofState.UNPROVABLE, unstable_text(samples[0]))
         if self._proof_table.read(names) is ProofState.UNPROVABLE:
             raise ValueError(
-                f"share='exact' is not possible here, because {self._proof_table.text}, though Python's, NumPy's "
-                "and torch's generators are set alike; draw its numbers from these, or give another share"
+                f"share='exact' is not possible here, because {self._proof_table.text}, though Python's, "
+                "NumPy's and torch's generators are set alike; draw its numbers from these, or give "
+                "another share"
             )
 
     def _begin_look(self, look: int) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Finding", "CheckStatus", "ok", "problem", "unknown", "warning"]
+__all__ = ["CheckStatus", "Finding", "ok", "problem", "unknown", "warning"]
 
 
 class CheckStatus(str, Enum):
     """How bad it is.
 
     OK: nothing is wrong. WARNING: jobs run, but slower or less safely than they could. PROBLEM: jobs fail or
-    do not share. UNKNOWN: the host does not tell.
+    do not share. UNKNOWN: the host does not say.
     """
 
     OK = "ok"

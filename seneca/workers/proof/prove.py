@@ -15,7 +15,6 @@ from seneca._core.segment import Segment
 from seneca.data.stages import Pictures
 from seneca.errors import SegmentError
 from seneca.forms import Form
-from seneca.workers.proof.table import ProofTable, ProofState
 from seneca.workers.proof.evidence import Evidence, changing_text, unstable_text
 from seneca.workers.proof.examples import (
     Example,
@@ -25,6 +24,7 @@ from seneca.workers.proof.examples import (
     may_be_made_again,
     stays_the_same,
 )
+from seneca.workers.proof.table import ProofState, ProofTable
 from seneca.workers.terms import Terms
 
 __all__ = ["Proof"]
@@ -52,7 +52,7 @@ class Proof:
         table: What other processes of this dataset have found.
         evidence: Compares the examples.
         vouched: Whether the user has given a key, and so vouches for whatever else items depend on.
-        changed: Tells whether the dataset has changed since it was looked at.
+        changed: Says whether the dataset has changed since it was looked at.
 
     Attributes:
         terms: As in the arguments. Other terms may replace them if these share the same.
@@ -135,7 +135,12 @@ class Proof:
             and (why := depends_on_its_batch(self.terms.stages, _chosen(self.terms, MOST_BESIDE)))
         ):
             found = _Found(ProofState.UNPROVABLE if self._vouched else ProofState.REFUSED, why)
-        if found.verdict is ProofState.UNPROVABLE and not self._vouched and self._changed() and not had_changed:
+        if (
+            found.verdict is ProofState.UNPROVABLE
+            and not self._vouched
+            and self._changed()
+            and not had_changed
+        ):
             found = _Found(ProofState.REFUSED, changing_text(found.text))
         self._proof_table.write(self.terms.names, found.verdict, found.text, look=look, lasts=found.lasts)
         return found.verdict is not ProofState.REFUSED

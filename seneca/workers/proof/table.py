@@ -1,4 +1,4 @@
-"""What the processes of one dataset tell each other about their examples."""
+"""What the processes of one dataset share with each other about their examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seneca.data.stages import number_of
 from seneca.workers.messages import shared_zeros
 from seneca.workers.terms import Names
 
-__all__ = ["ProofTable", "ProofState"]
+__all__ = ["ProofState", "ProofTable"]
 
 TEXT_BYTES = 1024
 MOST_LOOKS = 32  # that all processes of a dataset make together because items bind attributes anew
@@ -50,7 +50,7 @@ class ProofTable:
         Args:
             names: The names that it is about.
             verdict: The verdict.
-            text: What to tell people.
+            text: What to say to people.
             look: The look at the dataset that it comes from.
             lasts: Whether it also holds for later looks.
         """
