@@ -171,7 +171,7 @@ $(DOCS)/.built: $(BUILT) constraints-docs.txt
 
 # The tests in C, built in build/$(FLAVOUR): each tests/c/test_*.c is a program, and what else lies
 # there is linked to all of them. -Wno-tsan: the fences of sn_lock_enter() stand beside the kernel's
-# lock, which is what tests/c/tsan.c tells the sanitizer about.
+# lock, which tests/c/tsan.c declares to the sanitizer.
 ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 TSAN := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan
 

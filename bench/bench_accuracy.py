@@ -115,7 +115,7 @@ def pair(setup: Setup) -> list[dict[str, Any]]:
         for job in jobs:
             job.hear("ready")
         for job in jobs:
-            job.tell()
+            job.go()
             job.hear("under way")
         return [job.hear("done") for job in jobs]
 
@@ -132,7 +132,7 @@ def small_cnn(classes: int) -> Any:
 
 
 def loader_of(setup: Setup) -> Any:
-    """The training pictures; the two loaders differ in their class and in what Seneca alone is told."""
+    """The training pictures; the two loaders differ in their class, and in Seneca's own arguments."""
     import torch
 
     import seneca

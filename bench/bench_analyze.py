@@ -24,10 +24,10 @@ takes half a millisecond of CPU. Therefore the script gets up to 2,000 samples/s
 hides what the hooks cost. Beside that, the hooks are called 100,000 times around nothing. Of quick batches
 the hooks measure some, and let the others pass. The CPU that both kinds of calls take, as often as they come,
 is given as a share of the time of a batch at 2,000 samples/s. ``twice without`` compares two runs without the
-command: a cost of time that is smaller than their difference cannot be told from it. With two workers on two
-cores, the time depends on how the kernel divides the cores. The CPU time of the script and its workers
-(``CPU``) hardly does. Run it on a quiet machine: a core that something else takes is a stall that was not
-planted. What was disturbed is measured again (quiet.py).
+command: a cost of time that is smaller than their difference cannot be distinguished from it. With two
+workers on two cores, the time depends on how the kernel divides the cores. The CPU time of the script and its
+workers (``CPU``) hardly does. Run it on a quiet machine: a core that something else takes is a stall that was
+not planted. What was disturbed is measured again (quiet.py).
 
     python -m bench.bench_analyze
     python -m bench.bench_analyze --only-cost
@@ -175,10 +175,10 @@ class Bench:
     def run(self, line: list[str], storage: float = 0.0) -> str:
         """What a command prints, with its reads held back to so many megabytes a second."""
         slow = slow_reads.environment(self.place, self.place, int(storage * 1e6)) if storage else {}
-        told = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **slow})
-        if told.returncode:
-            raise RuntimeError(f"{' '.join(line)}: status {told.returncode}\n{told.stderr}")
-        return told.stdout
+        ended = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **slow})
+        if ended.returncode:
+            raise RuntimeError(f"{' '.join(line)}: status {ended.returncode}\n{ended.stderr}")
+        return ended.stdout
 
     def found(self, line: list[str], storage: float = 0.0) -> dict:
         """What ``seneca analyze`` finds."""

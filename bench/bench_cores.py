@@ -68,10 +68,10 @@ def rate(folder: Path, loader: str, seconds: float, environment: dict[str, str])
         *(f"--workers={os.cpu_count()}", "--batch=32", f"--begin={begin}", f"--end={begin + seconds}"),
         *LOADERS[loader],
     ]
-    told = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **environment})
-    if told.returncode:
-        raise RuntimeError(f"{' '.join(line)}: status {told.returncode}\n{told.stderr}")
-    return float(told.stdout)
+    ended = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **environment})
+    if ended.returncode:
+        raise RuntimeError(f"{' '.join(line)}: status {ended.returncode}\n{ended.stderr}")
+    return float(ended.stdout)
 
 
 def print_late(folder: Path, late: dict[str, str], options: argparse.Namespace) -> Any:
@@ -139,8 +139,8 @@ def print_ranks(rounds: int) -> Any:
     for _ in range(rounds):
         for workers, late in found.items():
             line = [*runner, str(script), *planted, f"--workers={workers}", "--count-late"]
-            told = subprocess.run(line, capture_output=True, text=True, check=True).stdout
-            ranks = {one["rank"]: one["late"] for one in map(json.loads, told.splitlines())}
+            printed = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+            ranks = {one["rank"]: one["late"] for one in map(json.loads, printed.splitlines())}
             late.append(ranks[1])
     medians = {workers: statistics.median(late) for workers, late in found.items()}
     print(

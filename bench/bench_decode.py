@@ -8,7 +8,7 @@ when this runs) have the files in memory and no loader around the codec. "limit"
 picture, only the region that RandomResizedCrop(224) asks for, exactly as torchvision on Pillow
 would, and does nothing with it: no loader that decodes as Seneca does can be faster. "exact" and
 "fast" do the whole way on the same crops. Loaders read a folder of links to the same files, from the
-page cache, with as many workers as cores; those that can be told crop where the C loops crop, the
+page cache, with as many workers as cores; those that take boxes crop where the C loops crop, the
 others draw boxes from the same ranges. Every measurement is a process of its own, held to one core
 or to all; after ``--warm`` seconds it counts for ``--seconds``. Rounds go over all rows in turn, and
 a row shows the median of its rounds, with the spread beside it. The CPU time that an image costs
@@ -233,16 +233,16 @@ def present(names: Sequence[str], options: argparse.Namespace) -> list[str]:
     """Those that can run here; what the others lack is printed."""
     loaders = [name for name in names if name not in LOOPS]
     cpus = sorted(os.sched_getaffinity(0))
-    told: dict[str, Any] = {}
+    answered: dict[str, Any] = {}
     for python in dict.fromkeys(python_of(name, options) for name in loaders):
         answers = last_line([python, ROOT / "bench" / "decode_peers.py", "about"], cpus)
-        told |= {name: answers[name] for name in loaders if python_of(name, options) == python}
-    for name, answer in told.items():
+        answered |= {name: answers[name] for name in loaders if python_of(name, options) == python}
+    for name, answer in answered.items():
         if answer["missing"]:
             print(f"{name} is left out: it needs {answer['missing']}")
         else:
             print(f"{name}: {PEERS[name].text} ({', '.join(answer['versions'])})")
-    return [name for name in names if name in LOOPS or not told[name]["missing"]]
+    return [name for name in names if name in LOOPS or not answered[name]["missing"]]
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

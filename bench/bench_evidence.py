@@ -101,7 +101,7 @@ def train(kind: str, folder: str, epochs: int, cache: str, together: Any, answer
         dataset(kind, folder), 32, shuffle=True, cache=cache, cache_bytes="1GiB",
         split="0-70-30" if kind.startswith("staged") else "auto", num_workers=int(kind == "native"),
     )  # fmt: skip
-    told = []
+    found = []
     for _ in range(epochs):
         together.wait()
         began = time.process_time()
@@ -109,8 +109,8 @@ def train(kind: str, folder: str, epochs: int, cache: str, together: Any, answer
             pass
         together.wait()
         compared = max((loader.stats().get("compared") or {"none": 0}).values())
-        told.append((time.process_time() - began, compared))
-    answers.put(told)
+        found.append((time.process_time() - began, compared))
+    answers.put(found)
 
 
 def pair(kind: str, folder: str, epochs: int) -> list[tuple[float, int]]:
@@ -120,10 +120,10 @@ def pair(kind: str, folder: str, epochs: int) -> list[tuple[float, int]]:
     jobs = [fork.Process(target=train, args=(kind, folder, epochs, cache, together, answers)) for _ in "AB"]
     for job in jobs:
         job.start()
-    told = [answers.get() for _ in jobs]
+    both = [answers.get() for _ in jobs]
     for job in jobs:
         job.join()
-    return [(a[0] + b[0], min(a[1], b[1])) for a, b in zip(*told, strict=True)]
+    return [(a[0] + b[0], min(a[1], b[1])) for a, b in zip(*both, strict=True)]
 
 
 def measured(checkout: Path, kind: str, folder: str, epochs: int) -> list[tuple[float, int]]:

@@ -67,7 +67,7 @@ def work(voice: Voice, number: int, folder: str, cache: str, setup: dict[str, An
     loader.explain()  # its files are listed
     voice.say("ready", os.getpid())
     voice.wait()
-    sums, delivered, told = [], 0, 0
+    sums, delivered, begun = [], 0, 0
     starts = setup["first_starts"] if number == 0 else setup["others_start"]
     began = time.monotonic()
     for _ in range(setup["epochs"]):
@@ -76,22 +76,22 @@ def work(voice: Voice, number: int, folder: str, cache: str, setup: dict[str, An
             digest.update(images.numpy().tobytes())
             digest.update(labels.numpy().tobytes())
             delivered += len(labels)
-            while told < starts and delivered >= (told + 1) * setup["apart"] * len(loader.dataset):
-                told += 1
+            while begun < starts and delivered >= (begun + 1) * setup["apart"] * len(loader.dataset):
+                begun += 1
                 voice.say("begun")
         sums.append(digest.hexdigest())
     return {**loader.stats(), "sums": sums, "per_s": delivered / (time.monotonic() - began), "cache": None}
 
 
 def run(folder: Path, jobs: int, setup: dict[str, Any], disturb: bool = False) -> list[dict[str, Any]]:
-    """What the jobs tell that have come to their end."""
+    """What the jobs report that have come to their end."""
     cache = f"bench-exact-{secrets.token_hex(4)}"
     by_first = setup["apart"] and setup["after"] == "first"
     starts = {"first_starts": jobs if by_first else 1, "others_start": 0 if by_first else 1}
     with started([(work, (str(folder), cache, {**setup, **starts}))] * jobs) as processes:
         pids = [job.hear("ready") for job in processes]
         for job in processes:
-            job.tell()
+            job.go()
             if setup["apart"]:
                 (processes[0] if by_first else job).hear("begun")
         if not setup["apart"]:
@@ -99,7 +99,7 @@ def run(folder: Path, jobs: int, setup: dict[str, Any], disturb: bool = False) -
                 job.hear("begun")
         if disturb:
             _disturb(pids)
-        return [told for told in map(_end_of, processes) if told is not None]
+        return [end for end in map(_end_of, processes) if end is not None]
 
 
 def _disturb(pids: list[int]) -> None:
@@ -122,20 +122,20 @@ def _end_of(job: Job) -> dict[str, Any] | None:
         return None  # it was killed
 
 
-def sums_of(told: list[dict[str, Any]]) -> list[str]:
+def sums_of(ends: list[dict[str, Any]]) -> list[str]:
     """The checksums that all jobs have of their epochs.
 
     Raises:
         RuntimeError: Two jobs were given other batches.
     """
-    if any(one["sums"] != told[0]["sums"] for one in told):
-        raise RuntimeError(f"jobs of one seed got other batches: {[one['sums'] for one in told]}")
-    return told[0]["sums"]
+    if any(one["sums"] != ends[0]["sums"] for one in ends):
+        raise RuntimeError(f"jobs of one seed got other batches: {[one['sums'] for one in ends]}")
+    return ends[0]["sums"]
 
 
-def preparations(told: list[dict[str, Any]], samples: int, epochs: int) -> float:
+def preparations(ends: list[dict[str, Any]], samples: int, epochs: int) -> float:
     """How often a sample was prepared in an epoch, by all jobs together."""
-    return sum(one["prepared"] for one in told) / samples / epochs
+    return sum(one["prepared"] for one in ends) / samples / epochs
 
 
 def measure(folder: Path, samples: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -155,12 +155,12 @@ def measure(folder: Path, samples: int, options: argparse.Namespace) -> dict[str
     for jobs in options.jobs:
         for apart, cache_bytes in ((0.0, setup["cache_bytes"]), (options.apart, f"{small}MiB")):
             each = apart / max(1, jobs - 1)
-            told = run(folder, jobs, {**setup, "apart": each, "cache_bytes": cache_bytes})
-            equal = sums_of(told) == alone
+            ends = run(folder, jobs, {**setup, "apart": each, "cache_bytes": cache_bytes})
+            equal = sums_of(ends) == alone
             found["preparations"].append({
-                **{"jobs": jobs, "apart": apart, "per_sample": preparations(told, samples, options.epochs)},
-                **{"equal": equal, "in_vain": sum(one["in_vain"] for one in told)},
-                "longest_wait_s": max(one["longest_peer_wait_s"] for one in told),
+                **{"jobs": jobs, "apart": apart, "per_sample": preparations(ends, samples, options.epochs)},
+                **{"equal": equal, "in_vain": sum(one["in_vain"] for one in ends)},
+                "longest_wait_s": max(one["longest_peer_wait_s"] for one in ends),
             })  # fmt: skip
     for _ in range(options.rounds):
         rates = {
@@ -169,10 +169,10 @@ def measure(folder: Path, samples: int, options: argparse.Namespace) -> dict[str
         }
         found["rates"].append(rates)
     for _ in range(options.rounds):
-        told = run(folder, 4, setup, disturb=True)
-        undisturbed = told[1:]  # without the one that was stopped, which counts its own stops
+        ends = run(folder, 4, setup, disturb=True)
+        undisturbed = ends[1:]  # without the one that was stopped, which counts its own stops
         found["waits"].append({
-            "equal": sums_of(told) == alone,
+            "equal": sums_of(ends) == alone,
             "longest_wait_s": max(one["longest_peer_wait_s"] for one in undisturbed),
         })  # fmt: skip
     return found

@@ -22,7 +22,7 @@ image and a limit of memory, under which this whole program is run:
 
 Without root ``--throttle 40MB`` lets every read of the files wait for a token bucket in the program itself
 (slow_reads.py), which output and JSON say. Such storage has no page cache: each read is paid for, and the
-models are told that no memory is free for files. What a disk does besides, it does not do: it answers at
+models assume that no memory is free for files. What a disk does besides, it does not do: it answers at
 once, and gives one reader as much as many.
 """
 
@@ -144,12 +144,12 @@ def measure(setting: Setting, profile: Profile, options: Any) -> dict[str, Any]:
             job.hear("filled")
         others = None if options.free is None else np.ones(max(0, free_memory() - options.free), np.uint8)
         for job in jobs:
-            job.tell()
+            job.go()
         free = min(job.hear("ready") for job in jobs)
         if options.throttle is not None:
             free = 0  # for files: the bucket wants to be paid all the same
         for job in jobs:
-            job.tell()
+            job.go()
         results = [job.hear("done") for job in jobs]
         del others
     there = with_cache(profile, setting.ratio, free)
@@ -178,7 +178,7 @@ def group_of(
     """All splits of one ratio and number of jobs, and the one that the default model chooses for them.
 
     As a loader would, it chooses in the memory that is there when the jobs run, which take of it themselves.
-    What was measured more than once is told by the run in the middle, and ``runs`` has all.
+    What was measured more than once is given by the run in the middle, and ``runs`` has all.
     """
 
     def once(split: str) -> dict[str, Any]:

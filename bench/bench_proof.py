@@ -192,14 +192,14 @@ def lie(number: int) -> dict[str, Any]:
     jobs = [context.Process(target=train, args=(name, bool(i), meet, answers)) for i in range(2)]
     for job in jobs:
         job.start()
-    told = [answers.get() for _ in jobs]
+    given = [answers.get() for _ in jobs]
     for job in jobs:
         job.join()
     return {
-        "served": sum(one["served"] for one in told),
-        "wrong": sum(one["wrong"] for one in told),
-        "once": all(one["once"] for one in told),
-        "stopped": any(one["of"].startswith("not shared") for one in told),
+        "served": sum(one["served"] for one in given),
+        "wrong": sum(one["wrong"] for one in given),
+        "once": all(one["once"] for one in given),
+        "stopped": any(one["of"].startswith("not shared") for one in given),
     }
 
 

@@ -136,7 +136,7 @@ def server(
 
 
 class Host:
-    """A process that loads epoch after epoch, when it is told to."""
+    """A process that loads epoch after epoch, when it is asked to."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ jitter and arrivals. The other policies run once, with the first of the seeds.
 * **Memory**: the paper's Figure 13. Three jobs, 20 to 80 % of the dataset cached (for Seneca 1 % of it stage,
   the rest encoded), the share of samples served without reading storage, from when every job has completed
   an epoch (in a run of four or more). What the threshold policy reads ahead in the background counts as read;
-  the share without that is told besides, and may pass the bound. Bound: what is cached is always a hit, and
+  the share without that is given besides, and may pass the bound. Bound: what is cached is always a hit, and
   of the rest what the fastest job consumes is read:
   ``1 - (1 - cached) * (fastest consumption) / (all consumption)``.
 * **Overlap**: jobs of equal speed on subsets of one dataset, of which a part is common to all and the rest
@@ -172,9 +172,9 @@ def collect(row: dict[str, Any], runs: list[Future]) -> dict[str, Any]:
     found = [run.result() for run in runs]
     means = {key: sum(each[key] for each in found) / len(found) for key in found[0]}
     about = "hits" if "cached" in row else "efficiency"
-    told = ("hits", "from_cache", "bound") if "cached" in row else ("efficiency", "hits", "preparations")
+    columns = ("hits", "from_cache", "bound") if "cached" in row else ("efficiency", "hits", "preparations")
     lowest = min(each[about] for each in found)
-    return row | {key: means[key] for key in told} | {"lowest": lowest, "seeds": len(found)}
+    return row | {key: means[key] for key in columns} | {"lowest": lowest, "seeds": len(found)}
 
 
 def show(title: str, rows: list[dict], line: tuple[str, ...], value: str) -> None:

@@ -11,13 +11,13 @@ an epoch in turns. Then draws are timed in C, in three settings: *paced*, where 
 do nothing but draw, which no job does. Then the jobs go on to ``--late`` of the epoch, where few samples are
 left and most places of a member's permutation are taken, and draw in turn again, to the end.
 
-A draw's time has its wait for the lock in it; what it waited is told besides. Who lets go of the lock has it
+A draw's time has its wait for the lock in it; what it waited is given besides. Who lets go of the lock has it
 again before a waiter wakes, so of saturated draws most wait for nobody and few for time slices. Handed over
 in turn it would make every draw wait for seven others, and wake a process for each; jobs that train meet too
 seldom to gain by it.
 
 An epoch's beginning is all of sn_member_open(), the permutation's key, the member's bits and its row. Making
-the segment is told besides, since memory for the first eight members is made with it. Records are what the
+the segment is given besides, since memory for the first eight members is made with it. Records are what the
 segment takes but the payloads.
 
     python bench/bench_scale.py --json scale.json

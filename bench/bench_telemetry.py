@@ -1,13 +1,13 @@
-"""What does it cost a job that it tells those who watch what it does?
+"""What does it cost a job to publish what it does, for those who watch?
 
 Question. Each process writes its counters into its cache's segment, at most four times a second. How much
 slower is a job by that, and how much CPU time does a sample cost more?
 
-Method. Jobs run at once, as in bench_jobs.py. By the clock that they share, they all tell during one window,
-are all silent for two, and tell again for one: that is a round, and one follows another in the same jobs. A
-drift of the machine thus falls on both sides alike. The table shows the mean over the rounds of telling over
-silent, with its standard error. Nobody watches meanwhile, because a look does not concern the jobs: ``seneca
-top`` costs what its own process takes.
+Method. Jobs run at once, as in bench_jobs.py. By the clock that they share, they all publish during one
+window, are all silent for two, and publish again for one: that is a round, and one follows another in the
+same jobs. A drift of the machine thus falls on both sides alike. The table shows the mean over the rounds of
+publishing over silent, with its standard error. Nobody watches meanwhile, because a look does not concern the
+jobs: ``seneca top`` costs what its own process takes.
 
     python -m bench.bench_telemetry --data train/
 """
@@ -31,7 +31,7 @@ from job_loaders import Setup, open_seneca
 from jobs import JobFailed, Voice, together
 from links import linked
 
-TELLS = (True, False, False, True)  # the windows of a round
+PUBLISHES = (True, False, False, True)  # the windows of a round
 
 
 def measure(voice: Voice, number: int, setup: Setup, window_s: float, rounds: int) -> list[dict[str, Any]]:
@@ -46,25 +46,25 @@ def measure(voice: Voice, number: int, setup: Setup, window_s: float, rounds: in
 
     windows: list[dict[str, Any]] = []
     last = None
-    while len(windows) <= len(TELLS) * rounds:
+    while len(windows) <= len(PUBLISHES) * rounds:
         window = int(time.monotonic() / window_s)
         if window != last:
             last, cpu = window, cpu_s()
             if windows:
                 windows[-1]["cpu_s"] += cpu
             windows.append({"window": window, "samples": 0, "cpu_s": -cpu})
-            Telemetry.tick = tick if TELLS[window % len(TELLS)] else _silent
+            Telemetry.tick = tick if PUBLISHES[window % len(PUBLISHES)] else _silent
         images, _ = next(opened.batches)
         windows[-1]["samples"] += len(images)
     return windows[1:-1]  # those that it saw the beginning and the end of
 
 
 def _silent(self: Any, work: Any, *, ended: bool = False) -> None:
-    """Takes the place of ``Telemetry.tick``: tells nothing."""
+    """Takes the place of ``Telemetry.tick``: publishes nothing."""
 
 
 def rounds_of(jobs: list[list[dict[str, Any]]]) -> list[dict[str, dict[str, float]]]:
-    """Samples and CPU seconds of all jobs, telling and silent, of each round that all ran through."""
+    """Samples and CPU seconds of all jobs, publishing and silent, of each round that all ran through."""
     totals: dict[int, dict[str, float]] = {}
     for windows in jobs:
         for one in windows:
@@ -74,11 +74,11 @@ def rounds_of(jobs: list[list[dict[str, Any]]]) -> list[dict[str, dict[str, floa
                 total[what] += one[what]
     rounds = []
     for first in range(min(totals), max(totals) + 1):
-        windows = [totals.get(first + i, {"jobs": 0}) for i in range(len(TELLS))]
-        if first % len(TELLS) == 0 and all(window["jobs"] == len(jobs) for window in windows):
+        windows = [totals.get(first + i, {"jobs": 0}) for i in range(len(PUBLISHES))]
+        if first % len(PUBLISHES) == 0 and all(window["jobs"] == len(jobs) for window in windows):
             sides = {
-                name: [w for w, tells in zip(windows, TELLS, strict=True) if tells is (name == "telling")]
-                for name in ("telling", "silent")
+                name: [w for w, publishes in zip(windows, PUBLISHES, strict=True) if publishes is wanted]
+                for name, wanted in (("publishing", True), ("silent", False))
             }
             rounds.append(
                 {
@@ -90,12 +90,12 @@ def rounds_of(jobs: list[list[dict[str, Any]]]) -> list[dict[str, dict[str, floa
 
 
 def mean_ratio(rounds: list[dict[str, dict[str, float]]], what: str) -> tuple[float, float]:
-    """The mean over the rounds of telling over silent, and its standard error."""
+    """The mean over the rounds of publishing over silent, and its standard error."""
     values = {
         "samples": lambda side: side["samples"],
         "cpu": lambda side: side["cpu_s"] / side["samples"],
     }[what]
-    each = [values(one["telling"]) / values(one["silent"]) for one in rounds]
+    each = [values(one["publishing"]) / values(one["silent"]) for one in rounds]
     return statistics.mean(each), statistics.stdev(each) / len(each) ** 0.5
 
 
@@ -145,8 +145,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     finally:
         left_behind(cache)
-    head = ["jobs", "rounds", "samples/s, told over silent", "CPU of a sample, told over silent"]
-    report.print_table("What telling costs", head, lines)
+    head = ["jobs", "rounds", "samples/s, publishing over silent", "CPU of a sample, publishing over silent"]
+    report.print_table("What publishing costs", head, lines)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return 0

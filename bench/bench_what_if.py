@@ -155,10 +155,10 @@ class Bench:
             subprocess.Popen(line, env=self.environment(world), stdout=subprocess.PIPE, text=True)
             for _ in range(world.jobs)
         ]
-        told = [job.communicate()[0] for job in jobs]
+        printed = [job.communicate()[0] for job in jobs]
         if any(job.returncode for job in jobs):
             raise RuntimeError(f"{' '.join(line)}: status {[job.returncode for job in jobs]}")
-        return sum(map(float, told))
+        return sum(map(float, printed))
 
     def warm_s(self, world: World) -> float:
         """The seconds in which a cache has read all files, and some more."""

@@ -114,9 +114,9 @@ class Bench:
                 if job.ends is not None:
                     time.sleep(max(0.0, began + job.ends - time.monotonic()))
                     process.kill()
-            told = [process.communicate() for _, process in running]
+            printed = [process.communicate() for _, process in running]
         rates = []
-        for (job, process), (out, err) in zip(running, told, strict=True):
+        for (job, process), (out, err) in zip(running, printed, strict=True):
             if job.ends is None:
                 if process.returncode:
                     raise RuntimeError(f"{mix.what}: a job ended with status {process.returncode}\n{err}")

@@ -174,8 +174,8 @@ class Peer:
     text: str
     open: Callable[..., Opened]
     needs: tuple[str, ...]  # modules
-    distributions: tuple[str, ...]  # whose versions are told
-    told_boxes: bool = False  # it crops where the C loops crop; others draw boxes of their own
+    distributions: tuple[str, ...]  # whose versions are printed
+    takes_boxes: bool = False  # it crops where the C loops crop; others draw boxes of their own
     processes: bool = False  # a process a core, and nothing is brought together
 
     def missing(self) -> str | None:
@@ -196,7 +196,7 @@ PEERS = {
         open_simplejpeg,
         ("simplejpeg", "PIL", "numpy", "torch"),
         _PILLOW,
-        told_boxes=True,
+        takes_boxes=True,
         processes=True,
     ),
     "simplejpeg-fast": Peer(
@@ -204,7 +204,7 @@ PEERS = {
         partial(open_simplejpeg, fast=True),
         ("simplejpeg", "PIL", "numpy", "torch"),
         _PILLOW,
-        told_boxes=True,
+        takes_boxes=True,
         processes=True,
     ),
     "torch": Peer(
@@ -242,7 +242,7 @@ PEERS = {
         open_spdl,
         ("spdl", "spdl.io", "spdl.pipeline", "torch"),
         ("spdl", "torch"),
-        told_boxes=True,
+        takes_boxes=True,
     ),
 }
 
@@ -261,7 +261,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     cores = len(os.sched_getaffinity(0))
     jobs, workers = (cores, 1) if peer.processes else (1, cores)
     setup = Setup(options.folder, options.samples, options.batch, workers, cache=None)
-    opener = partial(peer.open, boxes=options.boxes) if peer.told_boxes else peer.open
+    opener = partial(peer.open, boxes=options.boxes) if peer.takes_boxes else peer.open
     row = row_of(options.name, together(jobs, measure, opener, setup, options.warm, options.seconds))
     return {"per_s": row["per_s"], "cpu_ms": row["cpu_ms"]}
 

@@ -2,7 +2,7 @@
 
 One pipe a job carries all that is said. The job says ``ready``, waits for ``go``, does its work (one that
 works for long says ``alive`` now and then) and says ``done`` with a result, or ``failed`` with the reason;
-a job that dies says nothing, and the closed pipe tells. Whatever happens, leaving :func:`started` ends
+a job that dies says nothing, and the closed pipe shows it. Whatever happens, leaving :func:`started` ends
 every job by its own handle.
 """
 
@@ -59,7 +59,7 @@ class Job:
         self._done = word == "done"
         return what
 
-    def tell(self, what: Any = None) -> None:
+    def go(self, what: Any = None) -> None:
         """Let the job go on; :meth:`Voice.wait` returns ``what`` there."""
         try:
             self._pipe.send(what)
@@ -116,7 +116,7 @@ def together(count: int, work: Callable[..., Any], *arguments: Any) -> list[Any]
         for job in jobs:
             job.hear("ready")
         for job in jobs:
-            job.tell()
+            job.go()
         return [job.hear("done") for job in jobs]
 
 

@@ -116,8 +116,8 @@ def main() -> None:
     assert began is not None
     if options.count_late:
         counted = late[len(late) // 3 :]  # until then the numbers of workers have settled
-        told = json.dumps({"rank": dist.get_rank() if ranked else 0, "late": sum(counted) / len(counted)})
-        sys.stdout.write(f"{told}\n")  # in one piece: the other rank writes to the same pipe
+        line = json.dumps({"rank": dist.get_rank() if ranked else 0, "late": sum(counted) / len(counted)})
+        sys.stdout.write(f"{line}\n")  # in one piece: the other rank writes to the same pipe
     else:
         print(time.perf_counter() - began, cpu_s() - used_s)
     if ranked:

@@ -40,12 +40,12 @@ def consume(voice: Voice, number: int, setup: Setup, epochs: int, logs: str) -> 
     loader = seneca_loader(setup)
     voice.say("ready")
     voice.wait()
-    delivered, told = 0, False
+    delivered, has_said = 0, False
     for _ in range(epochs):
         for images, _ in loader:
             delivered += len(images)
-            if not told and delivered >= APART * setup.samples:
-                told = True
+            if not has_said and delivered >= APART * setup.samples:
+                has_said = True
                 voice.say("a tenth")
     return loader.stats()
 
@@ -68,7 +68,7 @@ def check_sharing(setup: Setup, epochs: int, file: Path | None) -> int:
             for job in jobs:
                 job.hear("ready")
             for job in jobs:
-                job.tell()
+                job.go()
                 job.hear("a tenth")
             stats = [job.hear("done") for job in jobs]
         report = check(Path(folder))

@@ -1,4 +1,4 @@
-"""A training script for ``bench_what_if.py``: it trains for ever, or until it is told to stop.
+"""A training script for ``bench_what_if.py``: it trains for ever, or until somebody stops it.
 
 It prints the samples a second that it got from one time to another. Its steps sleep, as if a GPU computed.
 The time in which an epoch ends and the next begins does not count: epochs are short here, so that caches are
@@ -50,7 +50,7 @@ class Log:
 
     def __init__(self, path: Path | None) -> None:
         self._file = None if path is None else path.open("w", buffering=1)
-        self._before, self._told, self._workers, self._longest = None, 0.0, None, 0.0
+        self._before, self._noted, self._workers, self._longest = None, 0.0, None, 0.0
 
     def note(self, now: float, loader: Any) -> None:
         """A batch has come."""
@@ -59,9 +59,9 @@ class Log:
         self._longest = max(self._longest, now - (self._before or now))
         self._before = now
         workers = loader.stats()["workers"]
-        if workers != self._workers or now > self._told + 1:
+        if workers != self._workers or now > self._noted + 1:
             self._file.write(f"{now} {workers} {self._longest}\n")
-            self._told, self._workers, self._longest = now, workers, 0.0
+            self._noted, self._workers, self._longest = now, workers, 0.0
 
 
 def main() -> None:

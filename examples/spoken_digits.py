@@ -1,4 +1,4 @@
-"""Two jobs that learn to tell spoken digits apart share what is read, decoded and augmented.
+"""Two jobs that learn to distinguish spoken digits share what is read, decoded and augmented.
 
     python examples/spoken_digits.py                 # tones of its own making
     python examples/spoken_digits.py recordings      # a folder or an archive of DIGIT_NAME.wav

@@ -202,7 +202,7 @@ class TooManyMembersError(SegmentError):
 
 
 class TooManyJobsError(SegmentError):
-    """64 training jobs are attached. One segment cannot tell more jobs apart.
+    """64 training jobs are attached. One segment cannot distinguish more jobs.
 
     Remedy: start further jobs under another ``cache`` name.
     """

@@ -88,7 +88,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 ``persistent_workers``, and samplers that draw the same.
             on_error: What happens if a file cannot be decoded. ``"raise"``: the loader raises an error that
                 names the file, and iterating may go on with the next batch. ``"skip"``: the next sample takes
-                its place, and one warning tells of it.
+                its place, and one warning reports it.
             memory_format: ``torch.channels_last``: the three channels of a pixel lie together in memory,
                 which convolutions on GPUs prefer. The shape stays ``(B, 3, height, width)``. If torch loads,
                 batches are ``torch.contiguous_format``, and a warning says so.
@@ -109,7 +109,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 None: as the environment variable ``SENECA_KEEP`` says, else not at all. The longest time that
                 any of its jobs has asked for counts.
             verify_files: When the files of a folder of pictures are asked for their size and time, which
-                tells whether they have changed. ``"epoch"``: as each epoch begins. ``"run"``: as the first
+                shows whether they have changed. ``"epoch"``: as each epoch begins. ``"run"``: as the first
                 epoch of this process begins, and again if the dataset's list of files has changed. The user
                 vouches that no file is rewritten while the job runs. Use it if storage takes seconds to
                 answer for all files.

@@ -64,7 +64,7 @@ class DataLoader(faces.DataLoader[_T_co]):
     * Threads of this process prepare files of pictures (``seneca.ImageFolder``, ``seneca.PictureList``,
       torchvision's ``ImageFolder`` and similar classes) with transforms that the native core knows:
       ``seneca.transforms``, and torchvision's of the same meaning. This is the native path.
-    * torch's worker processes load any other map-style dataset. Jobs share its items if Seneca can tell what
+    * torch's worker processes load any other map-style dataset. Jobs share its items if Seneca can find what
       the items are made of, or if the user gives ``key``.
     * torch alone loads an ``IterableDataset``, and nothing is shared.
 
@@ -102,7 +102,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         self._shared: SharedDataset | None = None
         self._memory = Memory()
         self._iterates_in = os.getpid()
-        self._told_of_stream = False
+        self._has_reported_stream = False
 
     @property
     def _device(self) -> torch.device | None:
@@ -153,14 +153,14 @@ class DataLoader(faces.DataLoader[_T_co]):
 
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
-            if self.cache is not None and not self._told_of_stream:
-                self._told_of_stream = True
+            if self.cache is not None and not self._has_reported_stream:
+                self._has_reported_stream = True
                 logger.info("torch loads this, without sharing: %s", NO_INDICES)
             return iterate(self, self._stream())
         support = self._grade()
         rank, ranks = world()
         if ranks > 1 and rank == 0 and type(self.sampler) is RandomSampler and support.own is None:
-            _tell_that_ranks_do_not_divide(ranks)
+            _warn_of_undivided_ranks(ranks)
         reason = self._not_native_because(support)
         if reason is None:
             self.check_worker_number_rationality()  # as torch does before each epoch
@@ -365,7 +365,7 @@ class DataLoader(faces.DataLoader[_T_co]):
               cache.
             * ``remote``: what this process and its workers have asked of each server in ``remote``:
               ``hits``, ``misses``, ``skipped`` (it was left alone), ``stored``, ``short_lived`` (copies that
-              were sent, and what hosts tell each other; most are in ``stored``), ``refused`` (it was full),
+              were sent, and what hosts send each other; most are in ``stored``), ``refused`` (it was full),
               ``failures``, ``wrong`` (values with a wrong checksum), ``bytes`` and ``get_s`` of the hits,
               ``left_alone``, and the last ``message``.
         """
@@ -451,7 +451,7 @@ class DataLoader(faces.DataLoader[_T_co]):
 
 
 @functools.cache
-def _tell_that_ranks_do_not_divide(ranks: int) -> None:
+def _warn_of_undivided_ranks(ranks: int) -> None:
     """Warn, once a process."""
     warn(
         f"each of the {ranks} processes of this job loads every sample, as with torch's loader; to divide an "

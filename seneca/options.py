@@ -222,7 +222,7 @@ def _check_cache(value: Any) -> None:
         if not value or "\0" in value:
             raise ValueError(f'cache={value!r} is not a name; write "auto" or a few letters')
     elif value is not None and type(value).__module__ == "builtins":
-        # This module cannot import SampleCache, but it can tell that a number or a list is none.
+        # This module cannot import SampleCache, but it knows that a number or a list is none.
         raise ValueError(f'cache is "auto", a name, a seneca.SampleCache or None, but got {value!r}')
 
 
@@ -328,7 +328,7 @@ class Options:
         "raise",
         doc="""What happens if a file cannot be decoded. ``"raise"``: the loader raises an error that
             names the file, and iterating may go on with the next batch. ``"skip"``: the next sample takes
-            its place, and one warning tells of it.""",
+            its place, and one warning reports it.""",
         row='`"skip"`: another sample takes the place of a picture that cannot be decoded',
         check=_one_of("on_error", OnError),
     )
@@ -389,7 +389,7 @@ class Options:
     )
     verify_files: Any = option(
         "epoch",
-        doc="""When the files of a folder of pictures are asked for their size and time, which tells
+        doc="""When the files of a folder of pictures are asked for their size and time, which shows
             whether they have changed. ``"epoch"``: as each epoch begins. ``"run"``: as the first epoch of
             this process begins, and again if the dataset's list of files has changed. The user vouches
             that no file is rewritten while the job runs. Use it if storage takes seconds to answer for

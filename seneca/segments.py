@@ -43,7 +43,7 @@ SHRINK_FOR_S = 10.0  # the longest that shrinking waits for payloads that are in
 LOOK_EVERY_S = 0.05
 ANY_PACE = 2**32 - 1  # a training step that takes whatever it is given
 JOIN_HALF_LIFE_S = 1800.0  # as in csrc/store/sn_join.h
-UNKNOWN_COST_S = 1e-3  # of a sample, where nobody has told
+UNKNOWN_COST_S = 1e-3  # of a sample, where nobody has published it
 NAME = re.compile(r"seneca-(\d+)-(.+)", re.ASCII)
 
 
@@ -59,12 +59,13 @@ class State(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Work:
-    """What one process tells of its loaders that use a segment, all numbers since ``since_ms``.
+    """What one process publishes of its loaders that use a segment, all numbers since ``since_ms``.
 
     Attributes:
         pid: The process.
         name: The job: its ``job=``, or its command line.
-        since_ms, told_ms: When the process began to tell, and when it told this, in milliseconds since 1970.
+        since_ms, published_ms: When the process began to publish, and when it published this, in milliseconds
+            since 1970.
         delivered: Samples, without the batch that the training loop is at. Where torch's workers prepare:
             samples that they have made.
         served: Samples by the form that they came from.
@@ -87,7 +88,7 @@ class Work:
     pid: int
     name: str
     since_ms: int
-    told_ms: int
+    published_ms: int
     delivered: int
     served: dict[str, int]
     prepared: int
@@ -108,7 +109,7 @@ class Work:
 
 @dataclass(frozen=True)
 class DatasetSeen:
-    """What one process tells of the dataset that it shares.
+    """What one process publishes of the dataset that it shares.
 
     Attributes:
         pid: The process.
@@ -136,9 +137,9 @@ class JobSeen:
         key: Names the training run.
         pids: Its living processes that are attached, workers included.
         iterators: How many iterators of the job draw.
-        pace: Samples/s that its training step takes; None: not told.
-        work: What its processes tell, by rank. A process that has not begun an epoch tells nothing.
-        datasets: What its processes tell of their datasets.
+        pace: Samples/s that its training step takes; None: not published.
+        work: What its processes publish, by rank. A process that has not begun an epoch publishes nothing.
+        datasets: What its processes publish of their datasets.
         compared: How many samples both it and another job have made, which were equal, by form. Forms that
             only Seneca's own code makes are not compared in this way.
     """
@@ -252,7 +253,7 @@ def find(name: str, folder: Path | None = None) -> Segment:
         if match is not None and match[2] == name and (theirs := _seen(other, *match.groups())) is not None:
             raise SegmentOwnerError(
                 f"the cache {name!r} belongs to another user, {theirs.owner}, and is not opened; "
-                "give one of your own: `seneca ls` tells whose each is"
+                "give one of your own: `seneca ls` shows whose each is"
             )
     raise FileNotFoundError(f"there is no cache {name!r}; `seneca ls` lists those that are there")
 

@@ -1,7 +1,7 @@
 """Made-up photographs, to try things on without a dataset.
 
 They are like photographs in what matters to a loader: sizes, bytes a picture, chroma subsampling, some grey
-pictures. The hue of the largest shape and its outline tell the class. Therefore a small network learns the
+pictures. The hue of the largest shape and its outline show the class. Therefore a small network learns the
 classes in a minute.
 """
 

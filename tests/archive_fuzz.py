@@ -353,8 +353,8 @@ class Lmdb:
         sound = self.sound[self.number]
         for key, offset, length in found:
             beginning = data[offset : offset + 4]
-            # A key whose own bytes are damaged is another key: nothing in the format tells. Nor does anything
-            # tell if pages of one database lie in another, and point there as into their own.
+            # A key whose own bytes are damaged is another key: nothing in the format shows it. Nor does
+            # anything if pages of one database lie in another, and point there as into their own.
             is_known = key in self.keys[self.number] and (key, offset, length) not in self.values
             if is_known and length >= 4 and beginning == sound[offset : offset + 4]:
                 assert beginning == PICTURE + bytes([int(key)]), f"{key} has another one's bytes"
@@ -530,8 +530,8 @@ def run(name: str, count: int, seed: int, first: int = 0, look: bool = False) ->
                 found = kind.read(data)
             except (*kind.raises, Refused) as error:
                 result["refused"] += 1
-                told = isinstance(error, (Refused, MissingValue)) or kind.names in str(error)
-                assert told, f"the error does not name the file: {error!r}"
+                named = isinstance(error, (Refused, MissingValue)) or kind.names in str(error)
+                assert named, f"the error does not name the file: {error!r}"
                 continue
             kind.check(data, found)
             result["read"] += 1

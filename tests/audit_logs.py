@@ -76,10 +76,10 @@ def ranks(padded, seed=0, count=3):
         order = rng.permutation(SAMPLES)
         order = np.concatenate([order, order])[: share * count]
         for rank in range(count):
-            told = header(
+            about = header(
                 turn=turn, rank=rank, ranks=count, padded=padded, count=share, attached=[rank + 1, 1]
             )
-            members[rank, turn] = Member(told, order[rank::count])
+            members[rank, turn] = Member(about, order[rank::count])
     return members
 
 

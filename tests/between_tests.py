@@ -29,9 +29,9 @@ _before = pytest.StashKey[set[int]]()
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Only a test's own code is told by signal that a worker has died."""
+    """Only a test's own code gets the signal that a worker has died."""
     item.stash[_before] = {child.pid for child in multiprocessing.active_children()}
-    with _handlers_restored(), _levels_restored(), _told_of_workers():
+    with _handlers_restored(), _levels_restored(), _signal_of_workers():
         return (yield)
 
 
@@ -64,7 +64,7 @@ def end_children(spared: set[int], grace_s: float | None = None) -> list[str]:
 
 
 @contextlib.contextmanager
-def _told_of_workers() -> Iterator[None]:
+def _signal_of_workers() -> Iterator[None]:
     global _of_tests
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -53,7 +53,7 @@ HEADER = np.dtype([
 ROW = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("kind", "u2"), ("exchanges", "u2"), ("job", "u4"),
     ("job_key", "u8"), ("pipeline", "u8"), ("stage_need", "u4"), ("copy_bytes", "u4"), ("pid", "i4"),
-    ("subset", "u4"), ("eligible", "u4"), ("staged", "u4"), ("told_at", "u4"), ("pace", "u4"),
+    ("subset", "u4"), ("eligible", "u4"), ("staged", "u4"), ("published_at", "u4"), ("pace", "u4"),
 ])  # fmt: skip
 SLOT = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"),
@@ -153,7 +153,7 @@ class Place:
                 continue
 
     def member(self, segment, **options):
-        """A member that shares and substitutes unless told otherwise."""
+        """A member that shares and substitutes unless the options say otherwise."""
         defaults = {
             "n_samples": self.n_samples, "samples": None, "places": self.n_samples,
             "seed": 0, "epoch": 0, "fixed": False,
@@ -330,7 +330,7 @@ class ChildFailed(Exception):
 
 
 class Remote:
-    """Another process that holds one handle on a place, and does with it what it is told."""
+    """Another process that holds one handle on a place, and does with it what the test asks."""
 
     def __init__(self, place, job_key):
         self.process = Process(_serve, place, job_key)

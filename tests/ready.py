@@ -47,9 +47,9 @@ class Server:
             )
         self.of = os.getpid()
 
-    def ask(self, told: Mapping[str, object], descriptors: Sequence[int] = ()) -> int:
+    def ask(self, request: Mapping[str, object], descriptors: Sequence[int] = ()) -> int:
         try:
-            socket.send_fds(self._socket, [json.dumps(told).encode()], descriptors)
+            socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
             answer = self._socket.recv(100)
         except BrokenPipeError:
             answer = b""
@@ -86,14 +86,14 @@ class Script:
         here_reads, stdout = os.pipe()
         self.stdin, self.stdout = os.fdopen(here_writes, "w"), os.fdopen(here_reads)
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 -- it lives as long as this does
-        told = {
+        request = {
             "arguments": [os.fspath(each) for each in arguments],
             "environment": dict(os.environ if env is None else env),
             "cwd": os.path.abspath(cwd),
             "session": start_new_session,
         }
         self._server = server or _server()
-        self.pid = self._server.ask(told, [stdin, stdout, self._stderr.fileno()])
+        self.pid = self._server.ask(request, [stdin, stdout, self._stderr.fileno()])
         self.returncode: int | None = None
         self._end = os.pidfd_open(self.pid)
         os.close(stdin)
@@ -115,7 +115,7 @@ class Script:
         return self.returncode
 
     def communicate(self, text: str = "", timeout: float = PATIENCE_S) -> tuple[str, str]:
-        """Tell it this, and wait for its end: what it has said on stdout and on stderr."""
+        """Send it this, and wait for its end: what it has said on stdout and on stderr."""
         if not self.stdin.closed:
             self.stdin.write(text)
             self.stdin.close()
@@ -167,30 +167,30 @@ def _serve(asked: socket.socket) -> tuple[dict, list[int]] | None:
         line, descriptors, _, _ = socket.recv_fds(asked, 1 << 20, 3)
         if not line:
             return None
-        told = json.loads(line)
-        if "wait" in told:
-            answer = os.waitstatus_to_exitcode(os.waitpid(told["wait"], 0)[1])
+        request = json.loads(line)
+        if "wait" in request:
+            answer = os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])
         else:
             answer = os.fork()
             if answer == 0:
-                return told, descriptors
+                return request, descriptors
         for descriptor in descriptors:
             os.close(descriptor)
         asked.send(str(answer).encode())
 
 
-def _become(told: dict, descriptors: list[int]) -> tuple[types.CodeType, dict[str, object]]:
+def _become(request: dict, descriptors: list[int]) -> tuple[types.CodeType, dict[str, object]]:
     """Make this process what a Python is before its script: the code of that, and the names of its module."""
-    if told["session"]:
+    if request["session"]:
         os.setsid()
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
     os.environ.clear()
-    os.environ.update(told["environment"])
-    os.chdir(told["cwd"])
-    multiprocessing.process.ORIGINAL_DIR = told["cwd"]  # from where spawned workers import the script
-    first, *rest = told["arguments"]
+    os.environ.update(request["environment"])
+    os.chdir(request["cwd"])
+    multiprocessing.process.ORIGINAL_DIR = request["cwd"]  # from where spawned workers import the script
+    first, *rest = request["arguments"]
     main = types.ModuleType("__main__")
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if first == "-c":

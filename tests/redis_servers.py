@@ -109,7 +109,7 @@ class RedisServer:
         put_first(self.process)
         until_it_listens(self.process, self.port)
 
-    def tell(self, *words: str) -> str:
+    def ask(self, *words: str) -> str:
         """What it answers to a command, the first line."""
         with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
             command = f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
@@ -137,7 +137,7 @@ class RedisServer:
 
 
 class TlsServer(RedisServer):
-    """A server that speaks TLS on a port of its own. Tests still :meth:`tell` it without.
+    """A server that speaks TLS on a port of its own. Tests still :meth:`ask` it without.
 
     Args:
         folder: An empty folder.
@@ -183,4 +183,4 @@ def restart_empty(server):
 
 
 def fill_up(server):
-    assert server.tell("CONFIG", "SET", "maxmemory", "1mb") == "+OK"
+    assert server.ask("CONFIG", "SET", "maxmemory", "1mb") == "+OK"

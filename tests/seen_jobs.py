@@ -1,4 +1,4 @@
-"""Segments, jobs and what they tell, made by hand: as ``seneca.segments`` finds them."""
+"""Segments, jobs and what they publish, made by hand: as ``seneca.segments`` finds them."""
 
 from pathlib import Path
 
@@ -9,32 +9,32 @@ CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "peers", "ot
 FORMS = ("storage", "encoded", "decoded", "augmented")
 
 
-def work(told_ms=BEGAN_MS, delivered=0, *, served=None, stall_ns=None, spent_ns=None, **changes):
-    """What a process tells; ``served`` and ``stall_ns`` name what is not zero."""
-    told = {
+def work(published_ms=BEGAN_MS, delivered=0, *, served=None, stall_ns=None, spent_ns=None, **changes):
+    """What a process publishes; ``served`` and ``stall_ns`` name what is not zero."""
+    values = {
         "pid": 100, "name": "train.py", "since_ms": BEGAN_MS, "prepared": 0, "staged": 0, "skipped": 0,
         "damaged": 0, "read_bytes": 0, "epoch": 0, "place": 0, "places": 1000, "threads": 1,
         "batch_size": 10, "rank": 0, "ranks": 1,
     }  # fmt: skip
     return Work(
-        told_ms=told_ms,
+        published_ms=published_ms,
         delivered=delivered,
         served=dict.fromkeys(FORMS, 0) | ({"storage": delivered} if served is None else served),
         stall_ns=dict.fromkeys(CAUSES, 0) | (stall_ns or {}),
         spent_ns=dict.fromkeys(CAUSES, 0) | (spent_ns or {}),
-        **(told | changes),
+        **(values | changes),
     )
 
 
-def job(*told, key="00000000000000aa", pids=None, datasets=(), compared=None):
-    """A job whose processes tell this."""
-    pids = tuple(sorted({one.pid for one in told})) if pids is None else pids
+def job(*works, key="00000000000000aa", pids=None, datasets=(), compared=None):
+    """A job whose processes publish this."""
+    pids = tuple(sorted({one.pid for one in works})) if pids is None else pids
     return JobSeen(
         key=key,
         pids=pids,
-        iterators=len(told),
+        iterators=len(works),
         pace=None,
-        work=told,
+        work=works,
         datasets=datasets,
         compared=compared or {},
     )

@@ -14,7 +14,7 @@ BATCH = 4
 
 
 class Drawn(Dataset):
-    """Each item with a random number, which tells one copy from another."""
+    """Each item with a random number, which distinguishes one copy from another."""
 
     def __init__(self, count=24, transform=None):
         self.count = count
@@ -68,7 +68,7 @@ def assert_each_once(items, count):
 
 
 class Job(Process):
-    """Another job, which iterates a loader as it is told."""
+    """Another job, which iterates a loader as the test says."""
 
     def __init__(self, dataset, name, **options):
         super().__init__(_run, dataset, name, options)
@@ -94,15 +94,15 @@ def _run(pipe, dataset, name, options):
     loader = load(dataset, name, **options)
     batches = iter(())
     while True:
-        told = pipe.receive(None)
-        if told == "begin":
+        question = pipe.receive(None)
+        if question == "begin":
             batches = iter(loader)
             getattr(batches._sampler_iter, "begin", int)()  # as asking for the first batch does
             pipe.send(None)
-        elif told == "stats":
+        elif question == "stats":
             pipe.send(loader.stats())
         else:
-            pipe.send([batch for _, batch in zip(range(told or 10**9), batches, strict=False)])
+            pipe.send([batch for _, batch in zip(range(question or 10**9), batches, strict=False)])
 
 
 def inside(name):

@@ -12,7 +12,7 @@ class Alone:
     def __init__(self, n_samples):
         self.n_samples = n_samples
         self.at = {}
-        self.told = []
+        self.known = []
         self.here = set()
 
     def join(self, job):
@@ -35,4 +35,4 @@ class Alone:
         return Batch(indices, np.zeros(len(indices), np.uint8))
 
     def prepared(self, job, batch, first, end):
-        self.told += batch.indices[batch.misses[first:end]].tolist()
+        self.known += batch.indices[batch.misses[first:end]].tolist()

@@ -7,7 +7,7 @@ import signal
 import pytest
 import ready
 
-TELLS = """
+SAYS = """
 import atexit, json, os, sys
 import numpy, torch
 import beside
@@ -15,8 +15,8 @@ import beside
 atexit.register(print, "the end")
 print(json.dumps([
     sys.argv[1:], __name__, __file__, os.getcwd(), dict(os.environ), sys.stdin.read(), beside.PLACE,
-    sys.modules["__main__"].TELLS, torch.arange(4).sum().item(), numpy.random.random(),
-])) if (TELLS := True) else None
+    sys.modules["__main__"].SAYS, torch.arange(4).sum().item(), numpy.random.random(),
+])) if (SAYS := True) else None
 last = beside.Last()
 sys.exit("its last words")
 """
@@ -38,8 +38,8 @@ def script(tmp_path):
     folder = tmp_path / "scripts"
     folder.mkdir()
     (folder / "beside.py").write_text(BESIDE)
-    (folder / "tells.py").write_text(TELLS)
-    return folder / "tells.py"
+    (folder / "says.py").write_text(SAYS)
+    return folder / "says.py"
 
 
 def test_a_script_has_what_it_was_given_and_ends_as_an_interpreter_does(script, tmp_path):
@@ -47,12 +47,20 @@ def test_a_script_has_what_it_was_given_and_ends_as_an_interpreter_does(script, 
     first, second = (ready.Script(script, "a", "b c", env=environment, cwd=tmp_path) for _ in range(2))
     drawn = []
     for one in (first, second):
-        out, err = one.communicate("told")
+        out, err = one.communicate("given")
         assert (one.returncode, err) == (1, "its last words\n")
-        told, *end = out.splitlines()
-        *same, number = json.loads(told)
+        line, *end = out.splitlines()
+        *same, number = json.loads(line)
         assert same == [
-            *(["a", "b c"], "__main__", str(script), str(tmp_path), environment, "told", "beside the script"),
+            *(
+                ["a", "b c"],
+                "__main__",
+                str(script),
+                str(tmp_path),
+                environment,
+                "given",
+                "beside the script",
+            ),
             *(True, 6),
         ]
         assert end == ["the end", "gone while modules were whole: True"]

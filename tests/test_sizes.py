@@ -49,16 +49,16 @@ def test_each_value_of_each_parameter_is_covered_by_few_sets():
     [("", "", "6 passed, 15 deselected"), ("1", "", "21 passed"), ("", "::test_marked", "7 passed")],
 )
 def test_a_run_has_its_size(tmp_path, whole, named, passed):
-    told = run(tmp_path, TESTS, whole, named)
-    assert passed in told, told
-    assert named or ("rounds: 8" if whole else "rounds: 3") in told
+    out = run(tmp_path, TESTS, whole, named)
+    assert passed in out, out
+    assert named or ("rounds: 8" if whole else "rounds: 3") in out
 
 
 @pytest.mark.parametrize("other", ["test_nothing", "test_that_takes_long"])
 def test_what_is_left_out_names_a_test_that_is_run(tmp_path, other):
-    told = run(tmp_path, TESTS.replace('shown_by="test_rounds"', f'shown_by="{other}"'))
+    out = run(tmp_path, TESTS.replace('shown_by="test_rounds"', f'shown_by="{other}"'))
     assert (
-        f"test_it.py::test_that_takes_long[0] is shown by {other}, which the small size does not run" in told
+        f"test_it.py::test_that_takes_long[0] is shown by {other}, which the small size does not run" in out
     )
 
 

@@ -1,4 +1,4 @@
-"""Jobs as real processes that train until they are told to end, for tests of what watches them."""
+"""Jobs as real processes that train until they are asked to end, for tests of what watches them."""
 
 import contextlib
 import time

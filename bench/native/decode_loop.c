@@ -15,7 +15,7 @@
  * LIST names the files, one a line; all are in memory before the clock starts. Every thread has a
  * codec of its own, takes every THREADS-th picture, and writes into 64 places in turn, as a
  * loader's thread does. `boxes` leaves out (and names) what cannot be decoded; crops repeat after
- * EPOCHS passes over the pictures, so that others can be told the same ones.
+ * EPOCHS passes over the pictures, so that others can be given the same ones.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -138,7 +138,7 @@ static void wait_until(uint64_t when)
 }
 
 /* Jobs do not keep step: the pause varies by half its length either way. */
-static void draw_and_tell(uint32_t count, uint32_t batch, uint64_t period)
+static void draw_and_report(uint32_t count, uint32_t batch, uint64_t period)
 {
     static uint64_t took[MAX_DRAWS], of_it_waited[MAX_DRAWS];
     uint64_t next = nanoseconds(CLOCK_MONOTONIC);
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
             epoch = (uint32_t)a;
             printf("%llu\n", (unsigned long long)open_member());
         } else if (words == 4 && strcmp(word, "draw") == 0 && a <= MAX_DRAWS && b <= MAX_BATCH) {
-            draw_and_tell((uint32_t)a, (uint32_t)b, c);
+            draw_and_report((uint32_t)a, (uint32_t)b, c);
         } else if (words == 3 && strcmp(word, "turn") == 0 && b <= MAX_BATCH) {
             for (unsigned long long k = 0; k < a; k++) {
                 if (sn_member_left(member) < b)

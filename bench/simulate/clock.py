@@ -44,7 +44,7 @@ class Batch:
     def __post_init__(self) -> None:
         self.misses = np.flatnonzero(self.forms != AUGMENTED)
         self.done: npt.NDArray[np.float64] = np.empty(0)  # when each miss is prepared
-        self.told = 0  # how many of these the policy was told of
+        self.reported = 0  # how many of these the policy knows
 
 
 class Policy(Protocol):
@@ -91,14 +91,14 @@ class _Clock:
         self.besides = 0
 
     def settle(self, now: float) -> None:
-        """Tell the policy what has been prepared by now."""
+        """Report to the policy what has been prepared by now."""
         while self.preparing:
             number, epoch, batch = self.preparing[0]
             runs = self.running[number]
             ready = int(np.searchsorted(batch.done, now, "right"))
-            if runs.here and runs.epoch == epoch and ready > batch.told:
-                self.policy.prepared(number, batch, batch.told, ready)
-            batch.told = ready
+            if runs.here and runs.epoch == epoch and ready > batch.reported:
+                self.policy.prepared(number, batch, batch.reported, ready)
+            batch.reported = ready
             if ready < len(batch.done):
                 return
             self.preparing.popleft()

@@ -85,7 +85,7 @@ enum {
     DONE = 0,
     LATE = 28,
     MESSAGE_ENDED = 1,
-    WANTS_IN = 1, /* of a socket, told to us; and what came, told to libcurl */
+    WANTS_IN = 1, /* of a socket, from libcurl; and what came, to libcurl */
     WANTS_OUT = 2,
     WANTS_NOTHING = 4,
     CAME_ERROR = 4,
@@ -402,23 +402,23 @@ static int judged(const transfer *self, int ended)
     return ended == DONE && self->came == self->request.length ? 0 : -EIO;
 }
 
-/* Tell of the requests that have ended. */
+/* Report the requests that have ended. */
 static void report(sn_http *self, sn_http_done *done, void *data)
 {
-    message *told;
+    message *next;
     int more;
 
-    while ((told = self->curl.curl_multi_info_read(self->multi, &more))) {
-        if (told->kind != MESSAGE_ENDED)
+    while ((next = self->curl.curl_multi_info_read(self->multi, &more))) {
+        if (next->kind != MESSAGE_ENDED)
             continue;
-        int ended = told->data.ended;
+        int ended = next->data.ended;
         transfer *one = self->transfers;
-        while (one->easy != told->easy)
+        while (one->easy != next->easy)
             one++;
         self->curl.curl_easy_getinfo(one->easy, STATUS, &one->answer.status);
         int rc = judged(one, ended);
         done(data, (uint32_t)(one - self->transfers), rc, &one->answer);
-        end(one); /* `told` is of no use after it */
+        end(one); /* `next` is of no use after it */
     }
 }
 

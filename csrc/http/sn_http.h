@@ -8,7 +8,7 @@
  *
  * Lives in   private memory.
  * Callers    one thread.
- * Blocking   sn_http_step(), for as long as it is told.
+ * Blocking   sn_http_step(), for as long as the caller says.
  * After fork a child must neither use nor free what its parent has made: it would end the parent's TLS.
  */
 #ifndef SN_HTTP_H

@@ -15,8 +15,8 @@
 #include "sn_choose.h"
 #include "sn_pacing.h"
 
-#define TELL_AT_ONCE 16384u /* places, in each draw: half a millisecond */
-#define LOOK_AGAIN_MS 10    /* without the lock, what is looked for again is looked for again later */
+#define PLACES_AT_ONCE 16384u /* of the timetable, in each draw: half a millisecond */
+#define LOOK_AGAIN_MS 10      /* without the lock, what is looked for again is looked for again later */
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */
@@ -28,9 +28,9 @@ struct sn_member {
     /* Lines that workers may claim; each is looked at in every draw until it is empty. */
     uint32_t *handed, n_handed;
 
-    /* Its order is fixed, and it tells the others when it comes to which sample, if there are others. */
-    int can_tell, is_alone;
-    uint32_t told; /* so many places of its order are in its timetable */
+    /* Its order is fixed, and it publishes when it comes to which sample, if there are other members. */
+    int publishes, is_alone;
+    uint32_t published; /* so many places of its order are in its timetable */
 
     sn_pacing regroup; /* where its copies are exact */
 
@@ -50,7 +50,7 @@ static uint32_t drawn_of(const sn_member *member)
     return member->chooser.order.perm.n - member->chooser.order.left;
 }
 
-/* Tell the others which samples its dataset has. Without a row for that it exchanges as if it had
+/* Publish which samples its dataset has. Without a row for that it exchanges as if it had
  * all of them. A member whose copies are exact exchanges nothing. */
 static void publish_subset(sn_member *member, sn_segment *segment, const sn_participant *who)
 {
@@ -133,7 +133,7 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
     member->chooser.exchanges = options->client.shares && options->substitutes;
     member->chooser.client.in_order = !member->chooser.exchanges;
     member->chooser.hands_over = options->hands_over;
-    member->can_tell = options->client.keeps && !member->chooser.exchanges && options->epoch.places > 0;
+    member->publishes = options->client.keeps && !member->chooser.exchanges && options->epoch.places > 0;
     sn_pacing_init(&member->regroup);
     sn_rng_start(&member->chooser.rng, options->epoch.seed, options->job_key, options->epoch.epoch, 0,
                  SN_STREAM_CHOOSE);
@@ -256,11 +256,11 @@ static void make_timetable(sn_member *member)
 {
     const sn_order *order = &member->chooser.order;
     sn_timetable *timetable = sn_timetable_of(member->segment, member->holder.row);
-    uint32_t n = order->perm.n, end = n - member->told < TELL_AT_ONCE ? n : member->told + TELL_AT_ONCE;
+    uint32_t n = order->perm.n, end = n - member->published < PLACES_AT_ONCE ? n : member->published + PLACES_AT_ONCE;
 
-    if (member->told == 0) {
+    if (member->published == 0) {
         if (sn_segment_reserve_timetable(member->segment, member->holder.row) != 0) {
-            member->can_tell = 0;
+            member->publishes = 0;
             return;
         }
         timetable->decoded_pipeline = member->chooser.client.decoded_pipeline;
@@ -268,17 +268,18 @@ static void make_timetable(sn_member *member)
         if (order->samples)
             memset(timetable->part_of, SN_NEVER, order->n_samples);
     }
-    for (; member->told < end; member->told++)
-        timetable->part_of[sn_order_at(order, member->told)] = (uint8_t)((uint64_t)member->told * SN_PARTS / n);
+    for (; member->published < end; member->published++)
+        timetable->part_of[sn_order_at(order, member->published)] =
+            (uint8_t)((uint64_t)member->published * SN_PARTS / n);
 }
 
-/* Tell the others where it is, and note when nobody is expected any more. */
-static void tell_drawn(sn_member *member)
+/* Publish where it is, and note when nobody is expected any more. */
+static void publish_drawn(sn_member *member)
 {
     sn_row *self = &member->segment->rows[member->holder.row];
 
     atomic_store_explicit(&self->drawn, drawn_of(member), memory_order_relaxed);
-    self->has_timetable = member->can_tell && member->told == member->chooser.order.perm.n;
+    self->has_timetable = member->publishes && member->published == member->chooser.order.perm.n;
     if (self->expects && drawn_of(member) >= member->chooser.peers.expected_until) {
         self->expects = 0;
         sn_rows_derive_budgets(member->segment);
@@ -363,17 +364,17 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
 
     begin_draw(member, offers, n_offers);
     sn_choose(&member->chooser, n, items);
-    if (member->chooser.client.exact || member->can_tell)
-        tell_drawn(member);
+    if (member->chooser.client.exact || member->publishes)
+        publish_drawn(member);
     if (member->chooser.client.exact)
         sn_pacing_find(&member->regroup, &member->chooser.client, sn_choose_window(&member->chooser),
-                        member->chooser.order.left, n);
+                       member->chooser.order.left, n);
     for (uint32_t i = 0; member->options.hands_over && i < n; i++) {
         hand(member, items[i].source_entry);
         hand(member, items[i].target_entry);
     }
     sn_store_leave(segment);
-    if (member->can_tell && !member->is_alone && member->told < member->chooser.order.perm.n)
+    if (member->publishes && !member->is_alone && member->published < member->chooser.order.perm.n)
         make_timetable(member);
     return 0;
 }

@@ -41,13 +41,13 @@ typedef struct {
     sn_epoch epoch;
     uint64_t job_key;
     sn_client client;      /* without a holder, for it has its own; copy_bytes 0: learned from those who make copies */
-    uint32_t process_row;  /* its process's own, which tells the others that it exchanges */
+    uint32_t process_row;  /* its process's own, which shows the others that it exchanges */
     uint32_t in_flight;    /* samples drawn and not yet delivered, at most; the epoch's places if these are fewer */
     uint32_t wanted_alone; /* places that a draw takes while no other job draws; 0: as many as it is asked */
     uint8_t substitutes;   /* whether the order is Seneca's to choose */
     uint8_t hands_over;    /* workers prepare what it draws: kept payloads are theirs to find */
-    uint64_t family;       /* of exact copies: names them in all epochs. Where another process has told that it takes
-                              part in them, its member is expected, and the first copies are staged for it */
+    uint64_t family;       /* of exact copies: names them in all epochs. Where another process has published that it
+                              takes part in them, its member is expected, and the first copies are staged for it */
 } sn_member_options;
 
 /* What a worker needs to take over what a draw holds: a copy to read, or room to write one. */
@@ -59,11 +59,11 @@ typedef struct {
 } sn_claim;
 
 /* A member with a row of its own. `segment` NULL, or no row to be had: a private member,
- * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *joined tells which: 0 it has a row,
+ * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *joined says which: 0 it has a row,
  * SN_MISS there is no segment, else why none was to be had: SN_BUSY, or what sn_row_claim() answered. */
 int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined);
 
-/* Draw up to `wanted` places, into room for options.wanted_alone if that is more; *drawn tells how many there
+/* Draw up to `wanted` places, into room for options.wanted_alone if that is more; *drawn says how many there
  * were (0: the epoch is drawn through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are
  * answered either way. */
 int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn, sn_offer *offers,

@@ -33,7 +33,7 @@
  *
  * Nothing hangs on what is read here but speed: which samples a job is given, and what is in them, is the same.
  *
- * Lives in   private memory of its member; reads rows, and the progress that owners of rows tell without the lock.
+ * Lives in   private memory of its member; reads rows, and the progress that owners of rows publish without the lock.
  * Callers    sn_pacing_find() the lock holder; the others the member's thread, without the lock.
  * Blocking   never: the caller waits (pool/sn_copy_wait.h).
  * Ordering   relaxed: hints. A row that another member has taken over meanwhile has another order; or the same one, and then
@@ -61,22 +61,22 @@ typedef struct {
     uint32_t drew, drew_at;      /* by this member's last draw; what the laggard had finished then */
     uint32_t moved_at;           /* what it had finished when that was looked at last */
     uint64_t began_ns, moved_ns; /* when it was first looked at, and when it had last moved; 0: not looked at yet */
-    uint64_t turn_ns;            /* when this member was first told not to draw, since it drew; 0: it was not yet */
+    uint64_t turn_ns;            /* when this member was first kept from drawing, since it drew; 0: it was not yet */
     uint32_t over[SN_MAX_ROWS];  /* generations that were waited for before; 0: none */
 } sn_pacing;
 
 void sn_pacing_init(sn_pacing *regroup);
 
-/* The training loop has taken a batch at this moment, for which it waited so long. Tells the others in `row` whether the
+/* The training loop has taken a batch at this moment, for which it waited so long. Publishes in `row` whether the
  * loader is the limit. `slowly`: it was drawn while somebody was waited for, and says nothing about that. */
-void sn_pacing_taken(sn_pacing *regroup, const sn_segment *segment, uint32_t row, uint32_t samples,
-                      uint64_t waited_ns, uint64_t now_ns, int slowly);
+void sn_pacing_taken(sn_pacing *regroup, const sn_segment *segment, uint32_t row, uint32_t samples, uint64_t waited_ns,
+                     uint64_t now_ns, int slowly);
 
 /* After a draw of `drew` samples: whom to wait for before the next. `window`: as for sn_peers_find(). */
 void sn_pacing_find(sn_pacing *regroup, const sn_client *client, uint32_t window, uint32_t left, uint32_t drew);
 
 /* Whether a member that has drawn so much of its order may draw now. */
 int sn_pacing_may_draw(sn_pacing *regroup, const sn_segment *segment, uint32_t drawn, uint64_t patience_ns,
-                        uint64_t now_ns);
+                       uint64_t now_ns);
 
 #endif

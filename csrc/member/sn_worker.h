@@ -44,7 +44,7 @@ void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline);
 void sn_worker_name_look(sn_worker *worker, uint32_t look);
 
 /* Look again for what those of these places await that await anything: as sn_member_look_again(). What is settled is
- * also told to the member in this row, so that it wants no copy any more. */
+ * also reported to the member in this row, so that it wants no copy any more. */
 int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
                          int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64]);
 

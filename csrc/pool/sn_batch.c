@@ -118,7 +118,7 @@ void sn_batch_note(const sn_context *context, const sn_item *item)
         context->notes[item->sample] = sn_batch_note_of(context, item);
 }
 
-/* `given`: the samples; NULL: those that are next in the member's order. Tells how many were drawn, or -ENOMEM. */
+/* `given`: the samples; NULL: those that are next in the member's order. Returns how many were drawn, or -ENOMEM. */
 static int64_t draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, const uint32_t *given)
 {
     sn_item *items = malloc((batch->n_places + 1) * sizeof *items);

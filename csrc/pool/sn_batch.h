@@ -123,7 +123,7 @@ typedef struct sn_batch_item {
     uint8_t is_held_back;     /* the iterator's thread's: it is AWAITED, see sn_copy_wait.h */
     uint8_t was_coming;       /* likewise: another job was making its copy, and that was looked for again */
     sn_spent spent;
-    uint64_t turn;  /* tells the draws of one sample in an epoch apart, by their random numbers; 0: there is one */
+    uint64_t turn;  /* distinguishes the draws of one sample in an epoch, by their random numbers; 0: there is one */
     char *message;  /* of a failure; owned */
     uint8_t *kept;  /* a private payload that might be kept; owned */
     sn_offer offer; /* what it is */
@@ -206,7 +206,7 @@ int sn_batch_draw_given(sn_batch *batch, sn_member *member, sn_offers *offers, u
  * awaited is left alone until it has come; then this is to be called again. */
 void sn_batch_doubt(sn_batch_item *place);
 
-/* Which copy serves a sample, or which is made of it. It is held: what is told of it cannot change. */
+/* Which copy serves a sample, or which is made of it. It is held: what is said of it cannot change. */
 sn_note sn_batch_note_of(const sn_context *context, const sn_item *item);
 
 /* Note that: as it is drawn, and as it is found to be another. */

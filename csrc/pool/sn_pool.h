@@ -22,8 +22,8 @@
  * Hanging    a read from storage may never return, and no thread can be taken out of it. What the thread may
  *            touch when it does return has to be there: the pool with its scratch memory, the batch with its
  *            output, the context with what it points to, the mapping; and what the place holds in the segment must
- *            stay held, because the thread may still write and commit it. Therefore who is told SN_BUSY frees none
- *            of it.
+ *            stay held, because the thread may still write and commit it. Therefore a caller that gets SN_BUSY
+ *            frees none of it.
  * Fork       in a child, whose copy has no threads, ending, freeing and dropping do nothing.
  */
 #ifndef SN_POOL_H

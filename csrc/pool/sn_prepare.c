@@ -141,7 +141,8 @@ long sn_thread_sleeps(void)
     return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nvcsw : 0;
 }
 
-/* Fetch the file of a place, note how long that took, and tell that. Other hosts may have been asked in vain before. */
+/* Fetch the file of a place, note how long that took, and return that. Other hosts may have been asked in vain
+ * before. */
 static uint64_t fetch_timed(const sn_context *context, sn_batch_item *place, int is_interruptible, int is_ahead,
                             sn_file *file)
 {
@@ -345,7 +346,7 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
     }
     if (!place->kept) {
         rc = sn_codec_augment_encoded(scratch->codec, context->plan, rng, bytes, length, pixels);
-        if (rc == 0) /* a look at what another decoder has to prepare tells nothing of preparing */
+        if (rc == 0) /* a look at what another decoder has to prepare says nothing about preparing */
             place->spent.prepare = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
         return rc;
     }
@@ -512,7 +513,7 @@ static void note_suspect(const sn_context *context, const sn_batch_item *place, 
     if (outcome == SAME)
         atomic_store_explicit(&context->changes[sample], SN_COMPARED, memory_order_relaxed);
     else if (outcome == DIFFERENT)
-        sn_distrust_tell(context->segment, context->job_key, sample, SN_STORAGE);
+        sn_distrust_report(context->segment, context->job_key, sample, SN_STORAGE);
 }
 
 /* Nobody is served from a cache that somebody has found not to be what its dataset makes: neither what was drawn
@@ -525,7 +526,7 @@ static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context,
     if (place->is_suspect) {
         note_suspect(context, place, outcome);
     } else if (outcome == DIFFERENT) {
-        sn_distrust_tell(context->segment, context->job_key, place->item.sample, (enum sn_form)place->item.source);
+        sn_distrust_report(context->segment, context->job_key, place->item.sample, (enum sn_form)place->item.source);
         place->different = 1;
     }
     if ((place->is_suspect && outcome != SAME) || sn_is_distrusted(context->segment))

@@ -35,7 +35,7 @@ void sn_scratch_free(sn_scratch *scratch);
 
 /* Read the file of a place ahead of sn_prepare(), by another thread. It blocks on storage, for ever where that hangs.
  *
- * 0, also where the file cannot be read: sn_prepare() tells of it. -EMFILE, -ENFILE, -ENOMEM: too many files are read at
+ * 0, also where the file cannot be read: sn_prepare() reports it. -EMFILE, -ENFILE, -ENOMEM: too many files are read at
  * a time, and sn_prepare() reads this one. */
 int sn_read_ahead(const sn_context *context, sn_batch_item *place);
 

@@ -114,7 +114,7 @@ static int read_piece_from(int fd, int is_interruptible, const sn_piece *piece, 
     return 0;
 }
 
-/* Read a file behind what `file` has, or a piece of it. The size that fstat tells of a whole file is a hint; its end is
+/* Read a file behind what `file` has, or a piece of it. The size that fstat gives of a whole file is a hint; its end is
  * where read() says so. */
 static void read_behind(const sn_context *context, uint64_t path_at, const sn_piece *piece, int is_interruptible,
                         int is_ahead, sn_file *file)

@@ -43,7 +43,7 @@ sn_hosts *sn_hosts_new(sn_remote *remote, const uint8_t sequence[SN_REMOTE_DATAS
 /* Nobody uses it any more. */
 void sn_hosts_free(sn_hosts *hosts);
 
-/* If it is time, tell the others that this host is here, and find out who else is. */
+/* If it is time, announce that this host is here, and find out who else is. */
 void sn_hosts_meet(sn_hosts *hosts);
 
 /* An epoch begins, whose copies have this name. */

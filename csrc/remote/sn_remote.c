@@ -305,5 +305,5 @@ void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, c
     size_t head_length = sn_resp_command(head, sizeof head, 3 + more, set, 3);
     struct iovec parts[4] = {
         {head, head_length}, {(void *)bytes, length}, {&end, sizeof end}, {tail, (size_t)tail_length}};
-    sn_server_tell(self, parts, 4, terms.lives_ms != 0);
+    sn_server_set(self, parts, 4, terms.lives_ms != 0);
 }

@@ -19,7 +19,7 @@
  * Callers    any number of threads at a time. In a forked child each sample is missing.
  * Blocking   on the server, as sn_server.h says.
  * Ordering   as sn_server.h says.
- * Errors     none reach the caller: a sample is there or is missing. sn_remote_look() tells of them.
+ * Errors     none reach the caller: a sample is there or is missing. sn_remote_look() has them.
  */
 #ifndef SN_REMOTE_H
 #define SN_REMOTE_H

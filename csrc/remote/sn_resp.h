@@ -1,5 +1,5 @@
 /*
- * sn_resp.h -- what Redis and Valkey are told, and what they answer: the part of RESP2 that a cache needs.
+ * sn_resp.h -- what is sent to Redis and Valkey, and what they answer: the part of RESP2 that a cache needs.
  *
  *   command   *3 $3 SET $24 seneca:... $110032 <bytes>
  *   answer    +OK | -ERR why | :1 | $110032 <bytes> | $-1

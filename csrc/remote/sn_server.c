@@ -445,7 +445,7 @@ int sn_server_wants(sn_server *self)
     return it_does;
 }
 
-void sn_server_tell(sn_server *self, struct iovec *parts, size_t n, int is_short_lived)
+void sn_server_set(sn_server *self, struct iovec *parts, size_t n, int is_short_lived)
 {
     sn_answer nothing = {.kind = SN_ANSWER_NOTHING};
     char message[SN_TLS_WHY];

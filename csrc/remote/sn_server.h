@@ -91,7 +91,7 @@ void sn_server_give_up(sn_server *self, sn_connection *one, int rc, const sn_ans
 int sn_server_wants(sn_server *self);
 
 /* Send a SET, whose answer is read later. `parts` is overwritten. `is_short_lived`: what it sets goes by itself. */
-void sn_server_tell(sn_server *self, struct iovec *parts, size_t n, int is_short_lived);
+void sn_server_set(sn_server *self, struct iovec *parts, size_t n, int is_short_lived);
 
 /* Add what was found out about answers that are right: hits, misses, bytes and get_ns. */
 void sn_server_count(sn_server *self, const sn_remote_counts *more);

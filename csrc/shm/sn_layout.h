@@ -48,8 +48,8 @@
 #define SN_GROUP 512u          /* slots whose committed bits share a cache line */
 #define SN_CHANGES 8u          /* of the split that are remembered */
 #define SN_DIGEST_TABLES 64u   /* kinds of payloads that processes compare at once */
-#define SN_MOST_TRAITS 64u     /* that a process tells of its dataset */
-#define SN_TELEMETRY_WORDS 62u /* of what a process tells of its work */
+#define SN_MOST_TRAITS 64u     /* that a process publishes of its dataset */
+#define SN_TELEMETRY_WORDS 62u /* of what a process publishes of its work */
 #define SN_NONE UINT32_MAX     /* no slot, no granule, no row */
 #define SN_KEEP_FOREVER UINT32_MAX
 
@@ -139,11 +139,11 @@ typedef struct {
     /* derived */
     uint32_t eligible; /* set bits of its eligible vector */
     uint32_t staged;   /* granules of the staged copies that it reserved */
-    /* SN_ROW_HOLDER: what its owner tells the others of itself, without the lock; a hint.
+    /* SN_ROW_HOLDER: what its owner publishes of itself, without the lock; a hint.
      * SN_ROW_MEMBER: where it is, see sn_exact_share.h; the lock holder's, and a hint too. */
     union {
-        _Atomic uint32_t told_at; /* SN_ROW_HOLDER: second of CLOCK_MONOTONIC; 0: nothing yet */
-        _Atomic uint32_t order;   /* SN_ROW_MEMBER: names its order; 0: it divides nothing */
+        _Atomic uint32_t published_at; /* SN_ROW_HOLDER: second of CLOCK_MONOTONIC; 0: nothing yet */
+        _Atomic uint32_t order;        /* SN_ROW_MEMBER: names its order; 0: it divides nothing */
     };
     union {
         _Atomic uint32_t pace;  /* SN_ROW_HOLDER: samples a second that its training step takes */
@@ -178,12 +178,12 @@ enum sn_cause {
 
 /* What the loaders of one process have done since it attached, and where its last epoch is. */
 typedef struct {
-    uint64_t since_ms, told_ms; /* since 1970: when it began to tell, and when it told this */
-    uint64_t delivered;         /* samples, without the batch that the training loop is at */
-    uint64_t served[SN_FORMS];  /* by the form that they were served from */
-    uint64_t prepared, staged;  /* augmented copies that it made; of these, for other jobs too */
-    uint64_t skipped, damaged;  /* that could not be prepared; whose payload in the cache was damaged */
-    uint64_t read_bytes;        /* from storage */
+    uint64_t since_ms, published_ms; /* since 1970: when it began to publish, and when it published this */
+    uint64_t delivered;              /* samples, without the batch that the training loop is at */
+    uint64_t served[SN_FORMS];       /* by the form that they were served from */
+    uint64_t prepared, staged;       /* augmented copies that it made; of these, for other jobs too */
+    uint64_t skipped, damaged;       /* that could not be prepared; whose payload in the cache was damaged */
+    uint64_t read_bytes;             /* from storage */
     uint64_t stall_ns[SN_CAUSES];
     uint64_t
         spent_ns[SN_CAUSES]; /* of preparing; of SN_CAUSE_STORAGE and SN_CAUSE_CORES wall-clock time, else CPU time */
@@ -194,10 +194,10 @@ typedef struct {
 } sn_work;
 
 typedef struct {
-    _Atomic uint32_t sequence;                  /* odd: it is being written; 0: nothing was told */
+    _Atomic uint32_t sequence;                  /* odd: it is being written; 0: nothing was published */
     _Atomic uint32_t generation;                /* of the row that wrote it */
     _Atomic uint64_t words[SN_TELEMETRY_WORDS]; /* an sn_work, and room for more */
-    /* SN_ROW_MEMBER, in an order that others have too: what its owner tells them, see sn_pacing.h; 0: nothing. */
+    /* SN_ROW_MEMBER, in an order that others have too: what its owner publishes, see sn_pacing.h; 0: nothing. */
     _Atomic uint32_t progress; /* counts the places that it has finished, from any number on */
     _Atomic uint32_t waits;    /* whether its training loop waits for batches */
 } sn_telemetry;
@@ -226,15 +226,15 @@ typedef struct {
     char why[232]; /* ends with a NUL, or is cut off */
 } sn_change;
 
-/* Names of what a dataset's items depend on, each with a digest of what it is: by these, people are told in what two
+/* Names of what a dataset's items depend on, each with a digest of what it is: these show people in what two
  * jobs differ that do not share. */
 typedef struct {
     uint64_t name, digest;
 } sn_trait;
 
-/* What one process tells of the dataset that it loads; see sn_telemetry.h. */
+/* What one process publishes of the dataset that it loads; see sn_telemetry.h. */
 typedef struct {
-    uint64_t like;   /* names class and length, which datasets have that should perhaps be one; 0: nothing was told */
+    uint64_t like;   /* names class and length, which datasets have that should perhaps be one; 0: nothing yet */
     uint64_t source; /* names its samples in storage */
     uint64_t kind;   /* names the payloads that it shares */
     uint64_t n;
@@ -273,7 +273,7 @@ enum sn_abandoned {
 
 /* Why nobody trusts what lies here. */
 typedef struct {
-    _Atomic uint32_t told; /* 0: nobody has; 1: somebody is writing this; 2: written */
+    _Atomic uint32_t reported; /* 0: nobody has; 1: somebody is writing this; 2: written */
     uint32_t sample;
     uint32_t form; /* that it was served from; SN_STORAGE: its file, or what it is made of, is another than it was */
     int32_t pid;
@@ -326,7 +326,7 @@ typedef struct {
 
     /* Hints for whoever has to give up one of several kept segments; the lock holder's. See sn_join.h. */
     uint32_t joins, joined_at; /* how often jobs joined, in 1/1,000, as it counted in this second since 1970 */
-    uint64_t cost_ns;          /* that it takes to make one sample again; 0: nobody has told */
+    uint64_t cost_ns;          /* that it takes to make one sample again; 0: nobody has published it */
 
     /* Truth: what jobs show each other, see sn_digests.h and sn_distrust.h. */
     sn_distrust distrust;

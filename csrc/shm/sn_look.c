@@ -33,20 +33,20 @@ static int read_both(int fd, sn_header *head, sn_row *rows)
     return rc == 0 ? read_at(fd, rows, SN_MAX_ROWS * sizeof *rows, head->rows_at) : rc;
 }
 
-/* What the living tell. A block that changes again and again while it is read is left out. */
+/* What the living have published. A block that changes again and again while it is read is left out. */
 static int read_telemetry(int fd, sn_look *look)
 {
     sn_telemetry blocks[2][SN_MAX_ROWS];
     int rc = read_at(fd, blocks[0], sizeof blocks[0], look->head.telemetry_at), changing = 1;
 
-    memset(look->told, 0, sizeof look->told);
+    memset(look->published, 0, sizeof look->published);
     for (int i = 1; rc == 0 && changing && i <= TRIES; i++) {
         const sn_telemetry *before = blocks[1 - i % 2], *last = blocks[i % 2];
 
         changing = 0;
         rc = read_at(fd, blocks[i % 2], sizeof blocks[0], look->head.telemetry_at);
         for (uint32_t row = 0; rc == 0 && row < SN_MAX_ROWS; row++) {
-            if (!sn_bit_get(look->alive, row) || sn_bit_get(look->told, row) || last[row].sequence == 0 ||
+            if (!sn_bit_get(look->alive, row) || sn_bit_get(look->published, row) || last[row].sequence == 0 ||
                 last[row].generation != look->rows[row].generation)
                 continue;
             if (!sn_telemetry_agrees(&before[row], &last[row])) {
@@ -55,7 +55,7 @@ static int read_telemetry(int fd, sn_look *look)
             }
             memcpy(&look->work[row], (const void *)last[row].words, sizeof look->work[row]);
             look->work[row].name[sizeof look->work[row].name - 1] = 0;
-            sn_bit_set(look->told, row);
+            sn_bit_set(look->published, row);
         }
     }
     return rc;

@@ -1,7 +1,7 @@
 /*
  * sn_look.h -- a look at a segment from outside, for people and programs that watch it.
  *
- *   open read-only --> sn_look_at() --> a copy of the header, of all rows and of what they tell; which rows live
+ *   open read-only --> sn_look_at() --> a copy of the header, of all rows and of what they publish; which rows live
  *
  * Whoever looks is no participant: it has no row, takes no lock, maps nothing and writes nothing. Therefore it may be
  * killed or stopped at any time, and nobody notices. It cannot be hurt either: it reads with pread(2), which a file
@@ -23,8 +23,8 @@ typedef struct {
     sn_header head;
     sn_row rows[SN_MAX_ROWS];
     uint64_t alive[SN_MAX_ROWS / 64]; /* rows in use whose owner lives */
-    sn_work work[SN_MAX_ROWS];        /* what the rows in `told` tell */
-    uint64_t told[SN_MAX_ROWS / 64];
+    sn_work work[SN_MAX_ROWS];        /* what the rows in `published` have written */
+    uint64_t published[SN_MAX_ROWS / 64];
     uint64_t memory_bytes; /* that the segment takes now */
     int torn;              /* header and rows changed while they were read */
 } sn_look;
@@ -33,7 +33,8 @@ typedef struct {
  * SN_E_VERSION, SN_E_CORRUPT, -errno. Whether anybody uses it says sn_anyone_alive(), of any version. */
 int sn_look_at(int fd, sn_look *look);
 
-/* What the process of a row tells of its dataset: 0; SN_MISS: nothing, or not as sn_look_at() found the row; -errno. */
+/* What the process of a row publishes of its dataset: 0; SN_MISS: nothing, or not as sn_look_at() found the row;
+ * -errno. */
 int sn_look_at_dataset(int fd, const sn_look *look, uint32_t row, sn_dataset *dataset);
 
 #endif

@@ -143,7 +143,7 @@ static void make_huge(const sn_segment *segment, uint64_t at, uint64_t bytes)
 {
     for (uint64_t page = at; page < at + bytes; page += HUGE_PAGE)
         if (fallocate(segment->fd, 0, (off_t)page, SN_GRANULE) != 0)
-            return; /* whoever needs the memory is told so when it is reserved */
+            return; /* whoever needs the memory gets an error when it is reserved */
     collapse(segment, at, bytes);
 }
 
@@ -195,7 +195,7 @@ static int map(sn_segment *segment, uint64_t bytes)
     return 0;
 }
 
-/* Told what the file has in all: some of the records may have been put into huge pages before. */
+/* Report what the file has in all: some of the records may have been put into huge pages before. */
 static int report(int fd, uint64_t total, sn_progress progress, void *context)
 {
     struct stat file;
@@ -290,7 +290,7 @@ void sn_segment_collapse_area(sn_segment *segment, uint32_t row)
         collapse(segment, (uint64_t)(segment->areas - (uint8_t *)segment->head) + row * segment->area_bytes, whole);
 }
 
-/* Which boot of the host this is, out of the first digits of its id; 0: the kernel does not tell. */
+/* Which boot of the host this is, out of the first digits of its id; 0: the kernel does not say. */
 static uint32_t this_boot(void)
 {
     char digits[9] = "";

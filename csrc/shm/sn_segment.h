@@ -14,7 +14,7 @@
  * Callers    any thread; one description a handle, so an in-process mutex stands before
  *            the file's lock (threads of one description do not exclude each other).
  * Blocking   only sn_lock_enter(), up to its deadline, and sn_segment_attach().
- * Crash      the kernel frees the lock; `busy` stays set and tells the next holder so.
+ * Crash      the kernel frees the lock; `busy` stays set, by which the next holder knows.
  * Fork       the child's copy of the handle is dead: its descriptor is closed at once (an
  *            inherited one would keep the parent's rows alive) and every call answers
  *            SN_E_FORKED. It never unlocks: that would free the parent's locks.

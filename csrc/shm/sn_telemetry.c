@@ -5,7 +5,7 @@
 #define WORK_WORDS (sizeof(sn_work) / sizeof(uint64_t))
 
 static void publish(_Atomic uint32_t *sequence, _Atomic uint32_t *generation, uint32_t of_row, _Atomic uint64_t *words,
-                    const uint64_t *told, size_t n)
+                    const uint64_t *values, size_t n)
 {
     /* A predecessor may have died while it wrote. */
     uint32_t odd = atomic_load_explicit(sequence, memory_order_relaxed) | 1;
@@ -14,7 +14,7 @@ static void publish(_Atomic uint32_t *sequence, _Atomic uint32_t *generation, ui
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(generation, of_row, memory_order_relaxed);
     for (size_t i = 0; i < n; i++)
-        atomic_store_explicit(&words[i], told[i], memory_order_relaxed);
+        atomic_store_explicit(&words[i], values[i], memory_order_relaxed);
     atomic_store_explicit(sequence, odd + 1, memory_order_release);
 }
 

@@ -1,14 +1,14 @@
 /*
- * sn_telemetry.h -- what each process tells of its work and of its dataset, for people and programs that watch it.
+ * sn_telemetry.h -- what each process publishes of its work and of its dataset, for people and programs that watch it.
  *
  *   loader's process  --sn_telemetry_write()-->  the block of its row  --sn_look_at()------->  who watches
  *                     --sn_traits_write()----->                        --sn_look_at_dataset()-> other jobs, too
  *
  * These are hints. Nothing that a job is served hangs on them, and a rebuild neither reads nor changes them. A block
  * names the generation of the row that wrote it. One that a former occupant left is of another generation, therefore
- * nobody has to clear it. Members tell each other two numbers besides, in the blocks of their own rows (sn_pacing.h).
+ * nobody has to clear it. Members publish two numbers besides, in the blocks of their own rows (sn_pacing.h).
  *
- * Traits tell other jobs in what their datasets differ that do not share. Nobody shares by them.
+ * Traits show other jobs, which do not share, in what their datasets differ. Nobody shares by them.
  *
  * Lives in   the segment, two blocks for each row.
  * Callers    the owner of a row of kind SN_ROW_HOLDER writes its blocks, from one thread at a time. Anybody reads.

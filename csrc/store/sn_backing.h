@@ -36,7 +36,7 @@
  * what else sn_store_enter() answers. */
 int sn_backing_grow(sn_segment *segment, uint32_t granules);
 
-/* The cache stays at the size that it has. 0: from now on; SN_MISS: it had all or was told so before; what
+/* The cache stays at the size that it has. 0: from now on; SN_MISS: it had all, or this was called before; what
  * sn_store_enter() answers. */
 int sn_backing_stop(sn_segment *segment);
 

@@ -6,7 +6,7 @@
  * Lives in   the segment's header.
  * Callers    any thread of a process that is attached.
  * Blocking   never.
- * Ordering   sn_distrust_tell() says that the segment is abandoned before anything else (release); whoever draws or
+ * Ordering   sn_distrust_report() says that the segment is abandoned before anything else (release); whoever draws or
  *            serves next reads it (acquire).
  * Crash      a death in the middle leaves the segment abandoned, with nobody named.
  */
@@ -16,10 +16,10 @@
 #include "../shm/sn_segment.h"
 
 /* Nobody is to trust what lies in the segment any more: its users go on privately from their next draw on, what is
- * held and not yet delivered is not served, newcomers make another. The first who tells is remembered. */
-void sn_distrust_tell(sn_segment *segment, uint64_t job_key, uint32_t sample, enum sn_form form);
+ * held and not yet delivered is not served, newcomers make another. The first report is kept. */
+void sn_distrust_report(sn_segment *segment, uint64_t job_key, uint32_t sample, enum sn_form form);
 
-/* Whether it was told. For each served sample: one load. */
+/* Whether it is distrusted. For each served sample: one load. */
 static inline int sn_is_distrusted(const sn_segment *segment)
 {
     return atomic_load_explicit(&segment->head->abandoned, memory_order_acquire) == SN_DISTRUSTED;

@@ -33,7 +33,7 @@ void sn_hint_pace(sn_segment *segment, uint32_t row, uint32_t second, uint32_t p
     if (atomic_load(&segment->forked))
         return;
     atomic_store(&segment->rows[row].pace, pace);
-    atomic_store(&segment->rows[row].told_at, second);
+    atomic_store(&segment->rows[row].published_at, second);
 }
 
 uint32_t sn_hints_paces(const sn_segment *segment, sn_pace paces[SN_MAX_ROWS])
@@ -42,7 +42,7 @@ uint32_t sn_hints_paces(const sn_segment *segment, sn_pace paces[SN_MAX_ROWS])
 
     for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
         const sn_row *record = &segment->rows[row];
-        uint32_t second = is_process(record) ? atomic_load(&record->told_at) : 0;
+        uint32_t second = is_process(record) ? atomic_load(&record->published_at) : 0;
         if (second != 0)
             paces[n++] = (sn_pace){record->job_key, row, second, atomic_load(&record->pace)};
     }

@@ -1,5 +1,5 @@
 /*
- * sn_hints.h -- what processes tell each other in their rows, without the lock.
+ * sn_hints.h -- what processes publish to each other in their rows, without the lock.
  *
  *   each process  --writes-->  its own row: which copies it exchanges, how fast its training step is
  *   the others    --read---->  all rows of kind SN_ROW_HOLDER
@@ -11,7 +11,8 @@
  * Callers    any thread of a process that is attached. A row's hints are written by its owner alone.
  * Blocking   never.
  * Ordering   the state of a row is read before its fields and pairs with the release store in sn_row_claim(): who sees
- *            a row LIVE sees who it is. The pace is stored before the second in which it was told, and read after it.
+ *            a row LIVE sees who it is. The pace is stored before the second in which it was published, and read
+ *            after it.
  * Crash      the hints of the dead stay until their row is reaped; sn_hints_others_exchange() asks who lives.
  */
 #ifndef SN_HINTS_H
@@ -19,14 +20,14 @@
 
 #include "../shm/sn_segment.h"
 
-/* The process that has this row takes part with others in copies of a pipeline; the last that it told counts. */
+/* The process that has this row takes part with others in copies of a pipeline; the last that it published counts. */
 void sn_hint_exchange(sn_segment *segment, uint32_t row, uint64_t pipeline);
 
 /* Whether a process of another job that does so is here, alive, be it between two epochs. */
 int sn_hints_others_exchange(const sn_segment *segment, uint64_t job_key, uint64_t pipeline);
 
-/* The process that has this row takes so many samples a second, told in this second of CLOCK_MONOTONIC (not 0). In a
- * forked child it does nothing: the row is the parent's. */
+/* The process that has this row takes so many samples a second, published in this second of CLOCK_MONOTONIC (not 0).
+ * In a forked child it does nothing: the row is the parent's. */
 void sn_hint_pace(sn_segment *segment, uint32_t row, uint32_t second, uint32_t pace);
 
 typedef struct {
@@ -34,11 +35,11 @@ typedef struct {
     uint32_t row, second, pace;
 } sn_pace;
 
-/* Of each process that has told its pace, in the order of rows; how many. */
+/* Of each process that has published its pace, in the order of rows; how many. */
 uint32_t sn_hints_paces(const sn_segment *segment, sn_pace paces[SN_MAX_ROWS]);
 
 /* Row << 32 | generation of the row, of each process that the job of `row` has here, that of `row` first; how many.
- * These numbers tell this job's attachments from its earlier ones, for the audit's log. */
+ * These numbers distinguish this job's attachments from its earlier ones, for the audit's log. */
 uint32_t sn_hints_attachments(const sn_segment *segment, uint32_t row, uint64_t attachments[SN_MAX_ROWS]);
 
 #endif

@@ -13,7 +13,7 @@
 #include "sn_store.h"
 
 #define JOIN 1000u         /* one that is just now, in sn_header.joins */
-#define ATTACH_WAIT_MS 200 /* one try: the caller tries again, and tells the user why it waits */
+#define ATTACH_WAIT_MS 200 /* one try: the caller tries again, and says to the user why it waits */
 
 /* The combined recency and frequency of LRFU (Lee et al., 2001). */
 static void note_join(sn_header *head)
@@ -25,7 +25,7 @@ static void note_join(sn_header *head)
     head->joined_at = now;
 }
 
-/* What it took this process to make a sample, if it has told. */
+/* What it took this process to make a sample, if it has published that. */
 static void note_cost(sn_segment *segment, uint32_t row)
 {
     const sn_telemetry *block = &segment->telemetry[row];

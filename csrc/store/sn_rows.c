@@ -110,7 +110,7 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     }
     record->pid = (int32_t)getpid();
     record->staged = 0;
-    atomic_store_explicit(&record->told_at, who->order, memory_order_relaxed); /* of a process nothing yet: 0 */
+    atomic_store_explicit(&record->published_at, who->order, memory_order_relaxed); /* of a process nothing yet: 0 */
     atomic_store_explicit(&record->pace, who->drawn, memory_order_relaxed);
     atomic_store_explicit(&record->state, SN_ROW_LIVE, memory_order_release);
 
@@ -133,7 +133,7 @@ void sn_row_retire(sn_segment *segment, uint32_t row)
     record->kind = SN_ROW_HOLDER;
     record->pipeline = 0;
     record->stage_need = 0;
-    atomic_store_explicit(&record->told_at, 0, memory_order_relaxed); /* not its order: it tells no pace */
+    atomic_store_explicit(&record->published_at, 0, memory_order_relaxed); /* not its order: it has published no pace */
     atomic_store_explicit(&record->pace, 0, memory_order_relaxed);
     sn_bit_clear(segment->head->member_rows, row);
     sn_bit_clear(segment->head->members_of_job[record->job], row);

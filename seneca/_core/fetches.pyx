@@ -119,13 +119,13 @@ def not_fetched(Stream stream not None, uint64_t ticket, int number, str why not
     Returns, Raises: As :func:`fetched`.
     """
     cdef bytes text = why.encode(errors="replace")
-    cdef const char *told = text
+    cdef const char *message = text
     cdef int rc
     if number <= 0:
         raise ValueError(f"{number} is no number of an error")
     cdef sn_pool *pool = enter(stream)
     with nogil:
-        rc = sn_pool_fetched(pool, ticket, NULL, 0, -number, told)
+        rc = sn_pool_fetched(pool, ticket, NULL, 0, -number, message)
         sn_pool_leave(pool)
     return rc == 0
 

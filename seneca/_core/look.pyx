@@ -22,12 +22,12 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t count
 
     ctypedef struct sn_row:
-        uint32_t state, kind, job, eligible, told_at, pace
+        uint32_t state, kind, job, eligible, published_at, pace
         uint64_t job_key
         int32_t pid
 
     ctypedef struct sn_distrust:
-        uint32_t told
+        uint32_t reported
 
     ctypedef struct sn_digest_table:
         uint64_t kind
@@ -59,7 +59,7 @@ cdef extern from "shm/sn_look.h" nogil:
         sn_row rows[128]
         uint64_t alive[2]
         sn_work work[128]
-        uint64_t told[2]
+        uint64_t published[2]
         uint64_t memory_bytes
         int torn
 
@@ -176,7 +176,7 @@ def look(int fd):
         "writing": seen.head.lists[SN_LIST_WRITING].count,
         "split": tuple(<object>share for share in sn_split(&seen.head)[:4]),
         "changes": changes(&seen.head),
-        "given_up": seen.head.abandoned != 0 or seen.head.distrust.told != 0,
+        "given_up": seen.head.abandoned != 0 or seen.head.distrust.reported != 0,
         "rows": rows(fd, &seen),
         "compared": compared(&seen),
         "torn": bool(seen.torn),
@@ -228,8 +228,8 @@ cdef dict compared(const sn_look *seen):
 
 
 cdef list rows(int fd, const sn_look *seen):
-    """Of each row in use: job, process, whether it draws, whether its owner lives, pace (0: not told), what it tells of
-    its work, and of its dataset."""
+    """Of each row in use: job, process, whether it draws, whether its owner lives, pace (0: not published), what it
+    publishes of its work, and of its dataset."""
     cdef uint32_t i
     cdef const sn_row *row
     found = []
@@ -237,22 +237,22 @@ cdef list rows(int fd, const sn_look *seen):
         row = &seen.rows[i]
         if row.state == SN_ROW_LIVE and row.kind in (SN_ROW_HOLDER, SN_ROW_MEMBER):
             found.append((row.job_key, row.pid, row.kind == SN_ROW_MEMBER, bool(seen.alive[i // 64] >> (i % 64) & 1),
-                          row.pace if row.told_at and row.kind == SN_ROW_HOLDER else 0,
-                          as_dict(&seen.work[i]) if seen.told[i // 64] >> (i % 64) & 1 else None,
+                          row.pace if row.published_at and row.kind == SN_ROW_HOLDER else 0,
+                          as_dict(&seen.work[i]) if seen.published[i // 64] >> (i % 64) & 1 else None,
                           dataset(fd, seen, i) if row.kind == SN_ROW_HOLDER else None))
     return found
 
 
 cdef dict dataset(int fd, const sn_look *seen, uint32_t row):
-    """What a row tells of its dataset, as :func:`publish_dataset` has it; None: nothing."""
-    cdef sn_dataset told
+    """What a row publishes of its dataset, as :func:`publish_dataset` has it; None: nothing."""
+    cdef sn_dataset found
     cdef uint32_t k
-    if sn_look_at_dataset(fd, seen, row, &told) != 0 or told.like == 0:
+    if sn_look_at_dataset(fd, seen, row, &found) != 0 or found.like == 0:
         return None
     return {
-        "like": told.like,
-        "source": told.source,
-        "kind": told.kind,
-        "traits": {told.traits[k].name: told.traits[k].digest for k in range(<uint32_t>min(told.n, SN_MOST_TRAITS))},
-        "apart": (<bytes>told.apart).decode(errors="replace"),
+        "like": found.like,
+        "source": found.source,
+        "kind": found.kind,
+        "traits": {found.traits[k].name: found.traits[k].digest for k in range(<uint32_t>min(found.n, SN_MOST_TRAITS))},
+        "apart": (<bytes>found.apart).decode(errors="replace"),
     }

@@ -87,7 +87,7 @@ cdef extern from "slots/sn_slots.h" nogil:
 
 
 cdef extern from "store/sn_distrust.h" nogil:
-    void sn_distrust_tell(sn_segment *segment, uint64_t job_key, uint32_t sample, int form)
+    void sn_distrust_report(sn_segment *segment, uint64_t job_key, uint32_t sample, int form)
     int sn_is_distrusted(const sn_segment *segment)
     int sn_distrust_read(const sn_segment *segment, sn_distrust *why)
 

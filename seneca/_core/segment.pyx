@@ -38,17 +38,17 @@ def segment_bytes(n_samples, payload_bytes):
 
 
 cdef class Reporter:
-    """Tells of a creation. What the one who is told raises, a Ctrl-C say, ends it."""
-    cdef object tell, raised
+    """Reports the progress of a creation. What the callback raises, a Ctrl-C say, ends the creation."""
+    cdef object progress, raised
 
-    def __cinit__(self, tell):
-        self.tell = tell
+    def __cinit__(self, progress):
+        self.progress = progress
 
 
 cdef int report(void *context, uint64_t done, uint64_t total) noexcept with gil:
     cdef Reporter reporter = <Reporter>context
     try:
-        reporter.tell(done, total)
+        reporter.progress(done, total)
     except BaseException as error:
         reporter.raised = error
         return -EINTR
@@ -98,7 +98,7 @@ cdef class Segment:
         cdef sn_geometry wanted
         cdef sn_geometry *geometry = NULL
         cdef Reporter reporter = Reporter(progress)
-        cdef sn_progress told = NULL
+        cdef sn_progress callback = NULL
         cdef void *context = <void *>reporter
         cdef bytes name_bytes
         cdef const char *c_name
@@ -118,9 +118,9 @@ cdef class Segment:
             os.close(fd)
             raise
         if progress is not None:
-            told = report
+            callback = report
         with nogil:
-            rc = sn_join(fd, c_name, geometry, newest_ctime, self.job_key, told, context, &self.handle, &self.row)
+            rc = sn_join(fd, c_name, geometry, newest_ctime, self.job_key, callback, context, &self.handle, &self.row)
         if self.handle == NULL:
             raise segment_error(rc) if reporter.raised is None else reporter.raised
         self.created = rc == SN_ATTACH_CREATED
@@ -309,19 +309,19 @@ cdef class Segment:
         sn_store_leave(self.handle)
         return rc == 0
 
-    def tell(self, uint32_t second, uint32_t pace):
-        """Tell the other processes samples a second that this one's training step takes, and when."""
+    def publish_pace(self, uint32_t second, uint32_t pace):
+        """Publish how many samples a second the training step of this process takes, and when."""
         sn_hint_pace(self.open(), self.row, second, pace)
 
-    def told(self):
-        """``(mine, job_key, second, pace)`` of each process that has told something, in the order of rows."""
+    def published_paces(self):
+        """``(mine, job_key, second, pace)`` of each process that has published its pace, in the order of rows."""
         cdef sn_pace paces[SN_MAX_ROWS]
         cdef uint32_t i, n = sn_hints_paces(self.open(), paces)
         return [(paces[i].row == self.row, paces[i].job_key, paces[i].second, paces[i].pace) for i in range(n)]
 
     def distrust(self, uint32_t sample, int form):
         """A sample of this form is not the same for all jobs: nobody is served from here any more."""
-        sn_distrust_tell(self.open(), self.job_key, sample, form)
+        sn_distrust_report(self.open(), self.job_key, sample, form)
 
     @property
     def distrusted(self):

@@ -1,4 +1,4 @@
-"""What csrc/shm/sn_layout.h declares of what a process tells of its work and its dataset."""
+"""What csrc/shm/sn_layout.h declares of what a process publishes of its work and its dataset."""
 
 from libc.stdint cimport uint64_t
 
@@ -9,7 +9,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         SN_CAUSE_PEERS, SN_CAUSE_OTHER
 
     ctypedef struct sn_work:
-        uint64_t since_ms, told_ms
+        uint64_t since_ms, published_ms
         uint64_t delivered
         uint64_t served[4]
         uint64_t prepared, staged

@@ -1,11 +1,11 @@
-"""The border to csrc/shm/sn_telemetry.h: what a process tells of its work and dataset to those who watch its cache."""
+"""The border to csrc/shm/sn_telemetry.h: what a process publishes of its work and dataset, for watchers."""
 
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memset
 
 from seneca._core.segment cimport Segment, sn_segment
 
-__all__ = ["CAUSES", "MOST_TRAITS", "NAME_BYTES", "publish_dataset", "tell_work"]
+__all__ = ["CAUSES", "MOST_TRAITS", "NAME_BYTES", "publish_dataset", "publish_work"]
 
 FORMS = ("storage", "encoded", "decoded", "augmented")
 CAUSES = {"storage": SN_CAUSE_STORAGE, "decode": SN_CAUSE_DECODE, "augment": SN_CAUSE_AUGMENT, "item": SN_CAUSE_ITEM,
@@ -19,25 +19,25 @@ cdef extern from "shm/sn_telemetry.h" nogil:
     void sn_traits_write(sn_segment *segment, uint32_t row, const sn_dataset *dataset)
 
 
-def tell_work(Segment segment, dict told):
-    """Tell what :func:`as_dict` gives, in the row of this process. One thread at a time may do so.
+def publish_work(Segment segment, dict values):
+    """Publish what :func:`as_dict` gives, in the row of this process. One thread at a time may do so.
 
     Raises:
         SegmentError: The segment is closed.
     """
     cdef sn_work work
-    cdef bytes name = told["name"].encode(errors="replace")[:NAME_BYTES]
+    cdef bytes name = values["name"].encode(errors="replace")[:NAME_BYTES]
     memset(&work, 0, sizeof(work))
-    work.since_ms, work.told_ms = told["since_ms"], told["told_ms"]
-    work.delivered, work.prepared, work.staged = told["delivered"], told["prepared"], told["staged"]
-    work.skipped, work.damaged, work.read_bytes = told["skipped"], told["damaged"], told["read_bytes"]
+    work.since_ms, work.published_ms = values["since_ms"], values["published_ms"]
+    work.delivered, work.prepared, work.staged = values["delivered"], values["prepared"], values["staged"]
+    work.skipped, work.damaged, work.read_bytes = values["skipped"], values["damaged"], values["read_bytes"]
     for i, form in enumerate(FORMS):
-        work.served[i] = told["served"][form]
+        work.served[i] = values["served"][form]
     for cause, i in CAUSES.items():
-        work.stall_ns[i], work.spent_ns[i] = told["stall_ns"][cause], told["spent_ns"][cause]
-    work.epoch, work.place, work.places = told["epoch"], told["place"], told["places"]
-    work.threads, work.batch_size = told["threads"], told["batch_size"]
-    work.rank, work.ranks = told["rank"], told["ranks"]
+        work.stall_ns[i], work.spent_ns[i] = values["stall_ns"][cause], values["spent_ns"][cause]
+    work.epoch, work.place, work.places = values["epoch"], values["place"], values["places"]
+    work.threads, work.batch_size = values["threads"], values["batch_size"]
+    work.rank, work.ranks = values["rank"], values["ranks"]
     memcpy(work.name, <const char *>name, len(name))
     sn_telemetry_write(segment.open(), segment.row, &work)
 
@@ -56,22 +56,22 @@ def publish_dataset(Segment segment, uint64_t like, uint64_t source, uint64_t ki
     Raises:
         SegmentError: The segment is closed.
     """
-    cdef sn_dataset told
-    cdef bytes text = apart.encode(errors="replace")[:sizeof(told.apart) - 1]
-    memset(&told, 0, sizeof(told))
-    told.like, told.source, told.kind = like, source, kind
-    told.n = min(len(traits), <int>SN_MOST_TRAITS)
-    for i, (name, digest) in enumerate(list(traits.items())[:told.n]):
-        told.traits[i].name, told.traits[i].digest = name, digest
-    memcpy(told.apart, <const char *>text, len(text))
-    sn_traits_write(segment.open(), segment.row, &told)
+    cdef sn_dataset dataset
+    cdef bytes text = apart.encode(errors="replace")[:sizeof(dataset.apart) - 1]
+    memset(&dataset, 0, sizeof(dataset))
+    dataset.like, dataset.source, dataset.kind = like, source, kind
+    dataset.n = min(len(traits), <int>SN_MOST_TRAITS)
+    for i, (name, digest) in enumerate(list(traits.items())[:dataset.n]):
+        dataset.traits[i].name, dataset.traits[i].digest = name, digest
+    memcpy(dataset.apart, <const char *>text, len(text))
+    sn_traits_write(segment.open(), segment.row, &dataset)
 
 
 cdef dict as_dict(const sn_work *work):
     return {
         "name": (<bytes>work.name).decode(errors="replace"),
         "since_ms": work.since_ms,
-        "told_ms": work.told_ms,
+        "published_ms": work.published_ms,
         "delivered": work.delivered,
         "served": {form: work.served[i] for i, form in enumerate(FORMS)},
         "prepared": work.prepared,

@@ -51,7 +51,7 @@ cdef class Worker(Participant):
 
         Args:
             claims: An array of :data:`CLAIM`; of those that nobody drew only ``sample`` counts.
-            row, row_generation: Of the member that drew them, as its ``claims`` tells.
+            row, row_generation: Of the member that drew them, as its ``claims`` says.
             offers: As :meth:`Member.draw`'s.
 
         Returns:

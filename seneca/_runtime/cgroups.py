@@ -98,7 +98,7 @@ def _quota(group: Path, version: int) -> list[str]:
 
 def oom_kills(root: Path | None = None) -> int:
     """The number of processes of this group that the kernel killed for lack of memory; 0 if it does not
-    tell."""
+    say."""
     for group, version in groups_of("memory", root):
         events = group / ("memory.events" if version == 2 else "memory.oom_control")
         try:

@@ -10,13 +10,13 @@ import sys
 __all__ = ["belong_to_job", "job_key", "world"]
 
 _own: dict[int, int] = {}  # by process id: a forked process is a job of its own
-_told: dict[int, int] = {}
+_assigned: dict[int, int] = {}
 
 
 def world() -> tuple[int, int]:
     """``(rank, ranks)`` of this process among those that train together; ``(0, 1)``: it is alone.
 
-    ``torch.distributed`` tells once it is initialized. Before that, RANK and WORLD_SIZE of a launcher tell.
+    ``torch.distributed`` says it once it is initialized. Before that, RANK and WORLD_SIZE of a launcher do.
     """
     distributed = sys.modules.get("torch.distributed")  # it is imported if it is initialized
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -32,7 +32,7 @@ def job_key(job: str | None = None) -> int:
 
     The first of these rules that fits names the run:
 
-    * A worker process belongs to the run that it was told.
+    * A worker process belongs to the run that its loader's process gave it.
     * ``job`` names the run.
     * Several processes that train together are named by where they meet: torchelastic's run id, MASTER_ADDR
       and MASTER_PORT.
@@ -42,8 +42,8 @@ def job_key(job: str | None = None) -> int:
     torchelastic takes another port, they are a new run.
     """
     pid = os.getpid()
-    if pid in _told:
-        return _told[pid]
+    if pid in _assigned:
+        return _assigned[pid]
     if job is not None:
         return _key("job", job)
     meeting = _rendezvous()
@@ -52,11 +52,11 @@ def job_key(job: str | None = None) -> int:
 
 def belong_to_job(key: int) -> None:
     """Set the training run to which this worker process belongs."""
-    _told[os.getpid()] = key
+    _assigned[os.getpid()] = key
 
 
 def _rendezvous() -> tuple[str, str, str] | None:
-    """Where the ranks of this job meet, in the same words for all; None: it is alone, or it is not told."""
+    """Where the ranks of this job meet, in the same words for all; None: it is alone, or nothing says it."""
     if world()[1] < 2:
         return None
     run, address, port = (

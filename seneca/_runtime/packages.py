@@ -72,8 +72,8 @@ def _was_installed_from_a_folder(distribution: str) -> bool:
 
     Then the values that a program sets in its modules at run time count.
     """
-    told = importlib.metadata.distribution(distribution).read_text("direct_url.json")
-    source = json.loads(told) if told else {}
+    text = importlib.metadata.distribution(distribution).read_text("direct_url.json")
+    source = json.loads(text) if text else {}
     folder = urllib.request.url2pathname(urllib.parse.urlsplit(source.get("url", "")).path)
     return "dir_info" in source and os.path.isdir(folder)
 

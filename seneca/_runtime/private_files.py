@@ -5,7 +5,7 @@
     private_folder(path) --made if it is missing, and looked at--> a folder of this user's alone
         open_private(path), write_private(path, text) -----------> files of this user's alone
 
-In ``/tmp`` and ``/dev/shm`` any user may make a file first, if its name can be foretold. Whoever made it can
+In ``/tmp`` and ``/dev/shm`` any user may make a file first, if its name can be guessed. Whoever made it can
 change it later.
 """
 

@@ -106,7 +106,7 @@ def fault_of(folder: str, root: Path | None = None) -> Fault | None:
         return Fault(f"{named} is no folder", f"give a folder, {unset}")
     mount = mount_of(folder, root)
     if mount is None:
-        return Fault(f"{named}: the kernel does not tell which file system it is on", f"mount /proc, {unset}")
+        return Fault(f"{named}: the kernel does not say which file system it is on", f"mount /proc, {unset}")
     if mount.kind not in FIT:
         why = UNFIT.get(mount.kind.partition(".")[0], "Seneca is not known to work there")
         fit = f"give a folder on {', '.join(FIT[:-1])} or {FIT[-1]}"

@@ -37,7 +37,7 @@ from seneca.audit.log import (
     read,
     read_header,
 )
-from seneca.audit.randomness import TELLS_FROM, Orders, Test
+from seneca.audit.randomness import LEAST_SAMPLES, Orders, Test
 
 __all__ = ["INVARIANTS", "Report", "Violation", "check"]
 
@@ -154,12 +154,12 @@ def check(folder: Path) -> Report:
             epoch.read(report, copies)
             epoch.check(report, logs, went_on)
             report.violations += exact.differ(epoch)
-            if epoch.is_whole_and_shuffled and len(epoch.sequence) >= TELLS_FROM:
+            if epoch.is_whole_and_shuffled and len(epoch.sequence) >= LEAST_SAMPLES:
                 judged = epoch
                 found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places, epoch.out_of_turn)
                 tests += [(epoch, test) for test in found]
             elif epoch.is_whole_and_shuffled:
-                report.leaves_out(3, f"orders of less than {TELLS_FROM} samples")
+                report.leaves_out(3, f"orders of less than {LEAST_SAMPLES} samples")
             epoch.contents.clear()
         tests += [(judged, test) for test in orders.judge_all()]
         what = "epochs beside the one before by place: samples came out of turn"
@@ -205,7 +205,7 @@ def _epochs_by_loader(entries: Iterable[_Entry]) -> list[list[_Epoch]]:
     for entry in entries:
         h = entry.header
         if h.kind == "delivered":
-            # A resumed run, perhaps with other ranks, or one told another epoch, counts its turns anew.
+            # A resumed run, perhaps with other ranks, or one that set another epoch, counts its turns anew.
             loader = h.job, h.dataset, h.loader, h.ranks, h.epoch - h.turn
             by_rank[loader, (h.turn, bool(h.resumed)), h.rank].append(entry)
     loaders: dict[tuple[Any, ...], dict[tuple[int, bool], list[_Entry]]]
@@ -563,7 +563,7 @@ class _Copies:
     def _history(
         key: np.uint64, entries: list[_Entry], logs: dict[str, _Entry]
     ) -> tuple[Header, int, list[int], list[str]]:
-        """What logs tell of a copy: the last log's header and epoch, and the indices and words of all."""
+        """What logs say of a copy: the last log's header and epoch, and the indices and words of all."""
         where, indices, epoch = [], [], -1
         for entry in entries:
             header = entry.header

@@ -60,7 +60,7 @@ __all__ = [
     "read_header",
 ]
 
-VERSION = 4  # 1 had no DIFF; in 2 DONE did not tell of samples out of turn; 3 had no ``exact``
+VERSION = 4  # 1 had no DIFF; in 2 DONE did not count samples out of turn; 3 had no ``exact``
 MAGIC = b"SENECA-AUDIT %3d\n"
 MAGIC_BYTES = len(MAGIC % VERSION)
 SUFFIX = ".audit"

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["TELLS_FROM", "Orders", "Test"]
+__all__ = ["LEAST_SAMPLES", "Orders", "Test"]
 
-TELLS_FROM = 200  # samples: shorter orders cannot be judged
+LEAST_SAMPLES = 200  # samples: shorter orders cannot be judged
 PULL = 12  # one sample out of turn may add PULL / n to the correlation of two orders of n samples
 
 

@@ -27,8 +27,8 @@ class DeliveryRecorder:
     Args:
         log: The log of the epoch.
         own: The sample of each index; None: the sample is the index. Only used with ``n_samples``.
-        n_samples: The number of samples, if batches are told as samples and draws note the copy that serves
-            each; None: batches are told as indices.
+        n_samples: The number of samples, if batches are recorded as samples and draws note the copy that
+            serves each; None: batches are recorded as indices.
 
     Attributes:
         copies: Slot, generation and form that serve each sample, uint32 ``(n_samples, 3)``, which the draws

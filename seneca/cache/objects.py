@@ -72,7 +72,7 @@ def path_of(name: str, folder: str) -> str:
 
 
 def identity_of(path: str) -> int:
-    """64 bits that tell a cache's file from those of all other caches, also on other hosts.
+    """64 bits that distinguish a cache's file from those of all other caches, also on other hosts.
 
     Containers of one machine have the same boot, but not the same file.
 

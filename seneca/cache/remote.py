@@ -5,7 +5,7 @@
     RemoteServer, ... ──RemoteCache──> addresses ──> the native core's handle, one for this process
 
 A sample that is not there, or whose server fails, comes from storage. Therefore nothing here raises. One
-warning tells what does not work.
+warning says what does not work.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RemoteCache:
         """
         if not self._warned:
             self._warned = True
-            self._tell_who_fails()
+            self._report_failures()
         else:
             self.find_again()
 
@@ -76,7 +76,7 @@ class RemoteCache:
         seen = [self.handle.look(i) for i in range(len(self.servers))]
         return sum(max(0, one["stored"] - one["short_lived"]) for one in seen)
 
-    def _tell_who_fails(self) -> None:
+    def _report_failures(self) -> None:
         with ThreadPoolExecutor(len(self.servers)) as threads:
             serving = list(threads.map(self.handle.ping, range(len(self.servers))))
         failing = [

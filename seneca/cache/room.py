@@ -66,7 +66,7 @@ def _useful_bytes(dataset: Dataset) -> int:
 
 
 def why_small(dataset: Dataset, payload_bytes: int, path: str) -> str | None:
-    """What to tell the user of a cache that ``cache_bytes="auto"`` makes far too small for its dataset.
+    """What to say to the user of a cache that ``cache_bytes="auto"`` makes far too small for its dataset.
 
     None: it is not, or not because of its folder: the memory is what is short.
 

@@ -52,7 +52,7 @@ __all__ = [
     "split_text",
 ]
 
-TELL_AFTER_S = 2.0  # the user is told of a wait that is longer than this
+REPORT_AFTER_S = 2.0  # a wait that is longer than this is reported to the user
 GIVE_UP_AFTER_S = 3.0  # without any progress of the process that holds the lock
 
 # What the user has to mend if it comes before the first epoch. A job that runs goes on without the cache.
@@ -420,7 +420,7 @@ def _open(
 
     def watch(done: int, total: int) -> None:
         check_room(path, samples, payload_bytes, done)
-        patience.tell_progress(done, total)
+        patience.report_progress(done, total)
 
     while True:
         try:
@@ -493,7 +493,7 @@ def _named(name: str, path: str) -> Iterator[None]:
 
 
 def _blocks_of(fd: int) -> int:
-    """How much of a cache's file has memory. If nobody can tell, the file is closed."""
+    """How much of a cache's file has memory. If the kernel does not say, the file is closed."""
     try:
         return os.fstat(fd).st_blocks
     except OSError:
@@ -519,7 +519,7 @@ def split_text(shares: tuple[int, ...]) -> str:
 
 
 class _Patience:
-    """Waits for a segment that another process creates or holds, and tells the user why.
+    """Waits for a segment that another process creates or holds, and reports to the user why.
 
     A creation may take long. The memory that it has reserved shows that it goes on. A process holds the lock
     of a finished segment only briefly; if it holds it long, the process is stopped.
@@ -527,13 +527,13 @@ class _Patience:
 
     def __init__(self, name: str, path: str) -> None:
         self._name, self._path = name, path
-        self._tell_at = time.monotonic() + TELL_AFTER_S
+        self._report_at = time.monotonic() + REPORT_AFTER_S
         self._give_up_at = time.monotonic() + GIVE_UP_AFTER_S
         self._blocks = -1
 
-    def tell_progress(self, done: int, total: int) -> None:
-        """Tell how far the creation of a segment by this process is."""
-        self._tell(f"reserving the cache {self._name!r}: {done / 2**30:.1f} of {total / 2**30:.1f} GiB")
+    def report_progress(self, done: int, total: int) -> None:
+        """Report how far the creation of a segment by this process is."""
+        self._report(f"reserving the cache {self._name!r}: {done / 2**30:.1f} of {total / 2**30:.1f} GiB")
 
     def wait(self, blocks: int) -> None:
         """Return if it is worth trying again.
@@ -549,9 +549,9 @@ class _Patience:
                 f"the cache {self._name!r} is locked by another process, which seems to be stopped; "
                 f"continue or end it, or remove {self._path}"
             )
-        self._tell(f"waiting for another process to make the cache {self._name!r}")
+        self._report(f"waiting for another process to make the cache {self._name!r}")
 
-    def _tell(self, text: str) -> None:
-        if time.monotonic() >= self._tell_at:
-            self._tell_at = time.monotonic() + TELL_AFTER_S
+    def _report(self, text: str) -> None:
+        if time.monotonic() >= self._report_at:
+            self._report_at = time.monotonic() + REPORT_AFTER_S
             print(f"seneca: {text}", file=sys.stderr)

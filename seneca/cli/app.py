@@ -27,7 +27,7 @@ def _usage_in_a_line() -> Iterator[None]:
 
 
 class _Commands(TyperGroup):
-    """Commands that tell in one line how they were misused."""
+    """Commands that say in one line how they were misused."""
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **options: Any) -> Any:
         if not args:

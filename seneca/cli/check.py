@@ -240,28 +240,28 @@ def as_json(tally: Tally) -> dict[str, Any]:
 
 def lines(tally: Tally) -> list[str]:
     """The result, for people: a line for each broken file, and a summary."""
-    told = [
+    shown = [
         f"{_printable(one.path)}: {_printable(one.verdict.reason or '')}" for one in _in_order(tally.broken)
     ]
-    told.append(f"{_count(tally.files, 'file')}, {len(tally.broken):,} broken")
-    told.append(
+    shown.append(f"{_count(tally.files, 'file')}, {len(tally.broken):,} broken")
+    shown.append(
         f"  read now     {tally.checked:,} with {show_bytes(tally.checked_bytes)} in {tally.took_s:,.1f} s: "
         f"{tally.files_per_s:,.0f} files/s, {show_rate(tally.bytes_per_s)}"
     )
     if known := tally.files - tally.checked:
-        told.append(f"  not read     {known:,}, unchanged since they were read; --fresh reads all")
+        shown.append(f"  not read     {known:,}, unchanged since they were read; --fresh reads all")
     if good := tally.formats.total():
         formats = ", ".join(f"{name} {count:,}" for name, count in tally.formats.most_common())
-        told.append(f"  formats      {formats}; {_millions(tally.pixels / good)} pixels on average")
+        shown.append(f"  formats      {formats}; {_millions(tally.pixels / good)} pixels on average")
     if tally.progressive:
-        told.append(f"  progressive  {_count(tally.progressive, 'JPEG')}, several times slower to decode")
+        shown.append(f"  progressive  {_count(tally.progressive, 'JPEG')}, several times slower to decode")
     if tally.large:
         mean = _millions(tally.large_pixels / tally.large)
-        told.append(
+        shown.append(
             f"  large        {_count(tally.large, 'picture')} above a million pixels, {mean} on average; "
             "smaller ones decode faster"
         )
-    return told
+    return shown
 
 
 def _in_order(broken: list[Found]) -> list[Found]:

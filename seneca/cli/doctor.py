@@ -81,16 +81,16 @@ def as_json(found: dict[str, Finding]) -> dict[str, Any]:
 
 def lines(found: dict[str, Finding]) -> list[Text]:
     """The findings for people: a line each, a line for each remedy, and the sum."""
-    told = []
+    shown = []
     for name, finding in found.items():
-        told.append(
+        shown.append(
             Text.assemble(
                 (f"{finding.verdict.value:<8}", COLOURS[finding.verdict]),
                 f" {name:<16} {printable(finding.found)}",
             )
         )
         if finding.remedy:
-            told.append(Text(f"{'':<25} -> {printable(finding.remedy)}"))
+            shown.append(Text(f"{'':<25} -> {printable(finding.remedy)}"))
     counts = {verdict: sum(one.verdict is verdict for one in found.values()) for verdict in CheckStatus}
-    told.append(Text(", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)))
-    return told
+    shown.append(Text(", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)))
+    return shown

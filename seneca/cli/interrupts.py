@@ -1,4 +1,4 @@
-"""Ctrl-C, and SIGTERM, as the ordinary end of a command that runs until it is told to end."""
+"""Ctrl-C, and SIGTERM, as the ordinary end of a command that runs until its user ends it."""
 
 from __future__ import annotations
 

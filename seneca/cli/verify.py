@@ -68,28 +68,28 @@ def as_json(report: Report) -> dict[str, Any]:
 def lines(report: Report) -> list[str]:
     """The report, for people."""
     r = report
-    told = [
+    shown = [
         f"{_count(r.jobs, 'job')}, {_count(r.epochs, 'whole epoch')}, {r.incomplete:,} incomplete, "
         f"{_count(r.samples, 'sample')} delivered"
     ]
     forms = [f"{name} {count:,}" for name, count in r.served.items() if count]
     if forms:
-        told.append(f"  served from  {', '.join(forms)}")
+        shown.append(f"  served from  {', '.join(forms)}")
     if r.own_order:
-        told.append(f"  {_count(r.own_order, 'epoch')} in an order of the user's: not held to 1, 3 and 4")
+        shown.append(f"  {_count(r.own_order, 'epoch')} in an order of the user's: not held to 1, 3 and 4")
     if r.torn_files:
-        told.append(f"  {_count(r.torn_files, 'log')} broke off in a record, which is left out")
+        shown.append(f"  {_count(r.torn_files, 'log')} broke off in a record, which is left out")
     units = {1: "epoch", 2: "copy", 3: "test", 4: "batch", 5: "resumed epoch"}
     for invariant, what in INVARIANTS.items():
         broken = [violation for violation in r.violations if violation.invariant == invariant]
         checked = r.checked[invariant]
         answer = f"NO, {_count(len(broken), 'violation')}" if broken else "yes" if checked else "not checked"
-        told.append(f"{invariant} {what:<43} {answer}, by {_count(checked, units[invariant])}")
-        told += [f"    not checked: {count:,} {text}" for text, count in r.unchecked[invariant].items()]
-        told += [f"    {violation.text}" for violation in broken[:SHOWN]]
+        shown.append(f"{invariant} {what:<43} {answer}, by {_count(checked, units[invariant])}")
+        shown += [f"    not checked: {count:,} {text}" for text, count in r.unchecked[invariant].items()]
+        shown += [f"    {violation.text}" for violation in broken[:SHOWN]]
         if len(broken) > SHOWN:
-            told.append(f"    ... and {len(broken) - SHOWN:,} more; --json FILE has them")
-    return told
+            shown.append(f"    ... and {len(broken) - SHOWN:,} more; --json FILE has them")
+    return shown
 
 
 def _count(number: int, noun: str) -> str:

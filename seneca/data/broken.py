@@ -83,7 +83,7 @@ def picture_files(folder: str) -> Iterator[tuple[str, OSError | None]]:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that cannot be followed; reading it tells why
+    except OSError:  # a link that cannot be followed; reading it shows why
         return False
 
 

@@ -186,9 +186,9 @@ class PictureFiles:
         """The mode of every file now, as ``os.stat`` gives it. Errors are those of :meth:`look`."""
         return self._paths._stated_now()["mode"]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """In plain words: what :meth:`fingerprint` is made of."""
-        return self._paths.told()
+        return self._paths.describe()
 
     def names(self) -> bytes:
         """16 bytes that distinguish these pictures and their order from others, whatever the files contain.
@@ -299,7 +299,7 @@ class _PathFiles:
         sizes, mtimes, ctimes = (np.ascontiguousarray(now[name]) for name in STATES)
         # Nobody can set a ctime. Where size and mtime were set back, the ends are read again, because a job
         # that begins now reads them as they are now. A ctime is no part of the fingerprint, because a copy of
-        # the files has others. Of each file, changed_since() tells.
+        # the files has others. changed_since() compares each file.
         stated = _digest(sizes, mtimes, ctimes)
         if stated != self._stated:
             self._ends = self._both_ends_of_some()
@@ -331,7 +331,7 @@ class _PathFiles:
         """Those of them in which a sample is."""
         return self.paths[index : index + 1]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"{len(self.paths)} files (path below the folder, size, time of change; both ends of some)"
 
     def read(self, index: int) -> bytes:
@@ -424,8 +424,8 @@ class _PathFiles:
 class _PairFiles(_PathFiles):
     """The same of pairs: of each sample the path of the picture, and then that of the mask."""
 
-    def told(self) -> str:
-        return f"{len(self.paths) // 2} pairs of {super().told()}"
+    def describe(self) -> str:
+        return f"{len(self.paths) // 2} pairs of {super().describe()}"
 
     def _named(self) -> bytes:
         # The same files as a list of pictures are another dataset, whose payloads are others.
@@ -470,7 +470,7 @@ class _ContainerFiles(_PathFiles):
         ctimes = np.ascontiguousarray(now["ctime_ns"])
         moved = ctimes != (self._ctimes if len(self._ctimes) else ctimes)
         # Written anew in place, with its size and time set back, a container may have its pictures elsewhere.
-        # If each is still in its place, it may have other bytes there: changed_since() tells.
+        # If each is still in its place, it may have other bytes there: changed_since() finds that.
         for container in np.flatnonzero(changed | moved).tolist():
             if changed[container] or not self._listing.holds(container):
                 raise _stale(self._listing.containers[container])
@@ -487,7 +487,7 @@ class _ContainerFiles(_PathFiles):
     def files_of(self, index: int) -> Sequence[str]:
         return [self._listing.containers[int(self._listing.pieces["container"][index])]]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         n = len(self._listing.containers)
         return (
             f"{len(self._listing.names)} pictures in {n} files (their names and places; "
@@ -542,7 +542,7 @@ class _BucketFiles(_ContainerFiles):
             total = int(lengths.sum(dtype=np.uint64))
             self.take(Seen(parts, total, np.zeros(0, np.int64), 0, 0, int(lengths.max(initial=0))))
 
-    def told(self) -> str:
+    def describe(self) -> str:
         n = len(self._listing.containers)
         return (
             f"{len(self._listing.names)} pictures in {n} objects (their names and places; "

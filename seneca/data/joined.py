@@ -52,7 +52,7 @@ def joined(dataset: Any, is_folder: Callable[[Any], bool]) -> JoinedFolders | No
 
     Args:
         dataset: Any dataset.
-        is_folder: Tells whether a dataset is a folder of pictures.
+        is_folder: Says whether a dataset is a folder of pictures.
     """
     if type(dataset) is not ConcatDataset or not dataset.datasets:
         return None

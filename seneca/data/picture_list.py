@@ -99,8 +99,8 @@ class PictureList(PictureDataset):
         except OSError as error:
             number = next(i for i, (path, _) in enumerate(self.samples) if path == error.filename)
             remedy = "correct or remove the entry, or name with root= the folder that its path belongs to"
-            told = f"{error.strerror}, of entry {number}; {remedy}"
-            raise OSError(error.errno, told, error.filename) from None
+            reason = f"{error.strerror}, of entry {number}; {remedy}"
+            raise OSError(error.errno, reason, error.filename) from None
         for number in np.flatnonzero(modes & 0o170000 != stat.S_IFREG).tolist():
             path = self.samples[number][0]
             if stat.S_ISDIR(int(modes[number])):

@@ -6,7 +6,7 @@ A dataset keeps a state if it has ``state_dict`` and ``load_state_dict``, the me
 ::
 
     a process that loads                          the loader's process
-      OwnState  -- tell(): with each batch ------->  Standing  --> "dataset_state" of the loader's state
+      OwnState  -- report(): with each batch ----->  Standing  --> "dataset_state" of the loader's state
       OwnState  <- restore(): before its first sample ------------ load_state_dict()
 
 A ``dataset_state`` is a dict:
@@ -37,11 +37,11 @@ from torch.utils.data import IterableDataset
 
 from seneca.errors import StateError
 
-__all__ = ["FollowedStream", "OwnState", "Standing", "Told", "alike", "has_state", "pickled"]
+__all__ = ["FollowedStream", "OwnState", "PickledState", "Standing", "alike", "has_state", "pickled"]
 
 PARTS = ("dataset", "iterator")
 # The dict of a process, with its parts pickled. Or "error" alone, which says why there is no such dict.
-Told = dict[str, Any]
+PickledState = dict[str, Any]
 
 
 def has_state(thing: Any) -> bool:
@@ -66,7 +66,7 @@ def alike(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other)
 
 
-def pickled(state: dict[str, Any]) -> Told:
+def pickled(state: dict[str, Any]) -> PickledState:
     """The dict of a process with its parts pickled. It is sent and kept like this."""
     return {name: pickle.dumps(part) if name in PARTS else part for name, part in state.items()}
 
@@ -99,7 +99,7 @@ class OwnState:
             _load("dataset", self.dataset, self.pending)
             self.pending = None
 
-    def tell(self, *, between: bool = False) -> Told | None:
+    def report(self, *, between: bool = False) -> PickledState | None:
         """The state as it is now.
 
         It is pickled at once, because the next sample may change the objects in it.
@@ -115,24 +115,24 @@ class OwnState:
         """
         if self.pending is not None:
             return pickled(self.pending)
-        told = {}
+        parts = {}
         for name, thing in self.asked.items():
             state = thing.state_dict()
             if state is None:
                 continue
             try:
-                told[name] = pickle.dumps(state)
+                parts[name] = pickle.dumps(state)
             except Exception as error:
                 raise StateError(
                     f"what {type(thing).__name__}.state_dict() returned cannot be pickled: {error}; "
                     "return plain values, tensors or arrays, which can be saved and sent between processes"
                 ) from error
-        return {"at": "begin" if between else self._at(), **told} if told else None
+        return {"at": "begin" if between else self._at(), **parts} if parts else None
 
-    def tell_or_say_why(self, *, between: bool = False) -> Told | None:
-        """As :meth:`tell`, but an error is told, and raised when somebody asks for the loader's state."""
+    def report_or_error(self, *, between: bool = False) -> PickledState | None:
+        """As :meth:`report`, but report an error too. It is raised when somebody wants the loader's state."""
         try:
-            return self.tell(between=between)
+            return self.report(between=between)
         except StateError as error:
             return {"error": str(error)}
         except Exception as error:
@@ -220,12 +220,12 @@ def _load(name: str, thing: Any, state: dict[str, Any]) -> None:
 
 
 class Standing:
-    """What the processes that load have told of the dataset, as of the batch that was delivered last.
+    """What the processes that load have reported of the dataset, as of the batch that was delivered last.
 
     Args:
         workers: The number of worker processes; 0: the loader's own process loads.
-        told: What each process told before the epoch's first batch.
-        ask: Asks the loader's own process for its state when that is wanted. That process need not tell it
+        reported: What each process reported before the epoch's first batch.
+        ask: Asks the loader's own process for its state when that is wanted. That process need not report it
             with each batch.
         stays: Whether the same processes load the next epoch.
     """
@@ -233,20 +233,20 @@ class Standing:
     def __init__(
         self,
         workers: int,
-        told: Mapping[int, Told | None] | None = None,
+        reported: Mapping[int, PickledState | None] | None = None,
         *,
-        ask: Callable[[], Told | None] | None = None,
+        ask: Callable[[], PickledState | None] | None = None,
         stays: bool = True,
     ) -> None:
         self._workers = workers
-        self._told = dict(told or {})
+        self._reported = dict(reported or {})
         self._ask = ask
         self._stays = stays
         self._turn = 0
 
-    def heard(self, process: int, told: Told | None) -> None:
-        """Note what a process told with the batch that is delivered now."""
-        self._told[process] = told
+    def heard(self, process: int, state: PickledState | None) -> None:
+        """Note what a process reported with the batch that is delivered now."""
+        self._reported[process] = state
         self._turn = (process + 1) % max(1, self._workers)
 
     def state(self, *, between: bool = False) -> dict[str, Any] | None:
@@ -256,21 +256,21 @@ class Standing:
             between: Whether the last epoch is over and the next has not begun.
 
         Raises:
-            StateError: A process could not tell its state.
+            StateError: A process could not report its state.
         """
         if between and not self._stays:
             return None  # new processes begin with the dataset as it was made
-        told = {0: self._ask()} if self._ask is not None and not self._told else self._told
-        states = [self._unpickled(told.get(process), between) for process in range(max(1, self._workers))]
+        reported = {0: self._ask()} if self._ask is not None and not self._reported else self._reported
+        states = [self._unpickled(reported.get(process), between) for process in range(max(1, self._workers))]
         if not any(states):
             return None
         return {"workers": self._workers, "turn": 0 if between else self._turn, "states": states}
 
     @staticmethod
-    def _unpickled(told: Told | None, between: bool) -> dict[str, Any] | None:
-        if told is None:
+    def _unpickled(reported: PickledState | None, between: bool) -> dict[str, Any] | None:
+        if reported is None:
             return None
-        if "error" in told:
-            raise StateError(told["error"])
-        state = {name: pickle.loads(told[name]) for name in PARTS if name in told}
-        return {"at": "begin" if between else told["at"], **state}
+        if "error" in reported:
+            raise StateError(reported["error"])
+        state = {name: pickle.loads(reported[name]) for name in PARTS if name in reported}
+        return {"at": "begin" if between else reported["at"], **state}

@@ -50,7 +50,7 @@ def drawing() -> Iterator[Callable[[], bool]]:
 
 
 def set_generators(seed: int) -> None:
-    """Set Python's, NumPy's and torch's global generators, and the seed that a worker is told.
+    """Set Python's, NumPy's and torch's global generators, and the seed that a worker sees.
 
     torch's generators of other devices are left alone, because nothing may be started on a device here.
     """

@@ -44,7 +44,7 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Raises:
         StateError: A rank's state is missing. Or the states are not of one epoch of one run. Or only the
-            run's own sampler could tell its order.
+            run's own sampler could say its order.
 
     Example:
         >>> import torch, seneca
@@ -80,7 +80,7 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if first["n_samples"] is None:
         raise StateError(
             f"the states are in the midst of {ORDERS[first['order']]}, of a dataset without a length: "
-            "what was delivered of it cannot be told; go on with as many ranks"
+            "what was delivered of it cannot be known; go on with as many ranks"
         )
     ranks = first["ranks"][1] if "ranks" in first else 1
     given = {state["ranks"][0] if "ranks" in state else 0: state for state in states}
@@ -134,7 +134,7 @@ def _order_of(state: dict[str, Any]) -> np.ndarray:
             generator.set_state(unnamed(state["generators"][-1]))
         return torch.randperm(count, generator=generator).numpy()
     raise StateError(
-        f"only the run's own {state['sampler']}{_draws(state)} can tell what was delivered; "
+        f"only the run's own {state['sampler']}{_draws(state)} can say what was delivered; "
         "go on with as many ranks"
     )
 

@@ -325,7 +325,7 @@ def ranks_of(sampler: Any, count: int | None) -> tuple[()] | tuple[int, int]:
 
 
 def _note_shard(sampler: Any, count: int, progress: EpochProgress) -> Shard:
-    """This rank's shard. If the epoch is resumed, the sampler is told its epoch number."""
+    """This rank's shard. If the epoch is resumed, the sampler is given its epoch number."""
     number = progress.name("sampler_epoch", lambda: sampler.epoch)
     if number != sampler.epoch:
         sampler.set_epoch(number)

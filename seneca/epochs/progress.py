@@ -62,7 +62,7 @@ class EpochProgress:
         yielded: Samples handed out, repeated ones included.
         in_turn: Whether each rank, this one and all others, is known to deliver in the order of its shard.
         begun: Whether the order is settled.
-        ended: Whether everything is delivered and the training loop has been told so.
+        ended: Whether everything is delivered and the training loop knows it.
         watched: Whether somebody calls :meth:`hand_out` for each batch.
         asked: The thread that asks for a batch and does not have it yet, and how many batches were handed out
             before; None: no thread does. An iterator clears this in its last step, when it has the batch.
@@ -70,7 +70,7 @@ class EpochProgress:
             nothing is written.
         draws: What the sampler yields, if it keeps a state, a :class:`seneca.epochs.sampler_state.Draws`.
         chosen: The user's dataset and the sampler, which may be of a subset.
-        standing: What the processes that load have told of the dataset, a
+        standing: What the processes that load have reported of the dataset, a
             :class:`seneca.epochs.dataset_state.Standing`; None: nothing loads yet, or nothing is asked.
     """
 
@@ -92,8 +92,8 @@ class EpochProgress:
         self.recorder: Any = None
         self.draws: Any = None
         self.standing: Any = None
-        self._told: list[tuple[int, Any]] = []  # belongs to the batch that is made next
-        self._told_last: list[tuple[int, Any]] = []  # belongs to the batch that was handed out last
+        self._reported: list[tuple[int, Any]] = []  # belongs to the batch that is made next
+        self._reported_last: list[tuple[int, Any]] = []  # belongs to the batch that was handed out last
         self._names: dict[str, Any] = {}
         self._sample_of: np.ndarray | None = None
         self._identify: Callable[[], str | None] = _nothing
@@ -141,7 +141,7 @@ class EpochProgress:
             order: What a place is, see :mod:`seneca.epochs.state`.
             sampler: The sampler that the order comes from.
             identify: Names the dataset's samples, in hexadecimal.
-            sample_of: The sample at each place, if :meth:`made` is told samples; None: it is told places.
+            sample_of: The sample at each place, if :meth:`made` is given samples; None: it is given places.
         """
         self._names.update(order=order, sampler=type(sampler).__name__)
         self._identify = identify
@@ -164,14 +164,14 @@ class EpochProgress:
             sampler_now: The state of the sampler after the draw, if it keeps one.
         """
         yielded = len(batch) if yielded is None else yielded
-        self._made.append((batch, yielded, write, self._told, sampler_now))
-        self._told = []
+        self._made.append((batch, yielded, write, self._reported, sampler_now))
+        self._reported = []
         if not self.watched:
             self.hand_out()
 
-    def tell(self, process: int, told: Any) -> None:
-        """Note what a process has told of the dataset. It holds once the batch made next is delivered."""
-        self._told.append((process, told))
+    def report(self, process: int, state: Any) -> None:
+        """Note what a process has reported of the dataset. It holds once the batch made next is delivered."""
+        self._reported.append((process, state))
 
     def end(self) -> None:
         """Note that the epoch has no more batches."""
@@ -195,9 +195,9 @@ class EpochProgress:
         """Note that the batch in front, if there is one, is delivered."""
         if not self._made:
             return
-        batch, yielded, write, told, sampler_now = self._made.popleft()
+        batch, yielded, write, reported, sampler_now = self._made.popleft()
         self._hear()
-        self._told_last = told
+        self._reported_last = reported
         if batch is None:
             self.ended = True
             if self.recorder is not None:
@@ -219,10 +219,10 @@ class EpochProgress:
         return self._folded + len(self._recent)
 
     def _hear(self) -> None:
-        """Take as the dataset's state what was told of the batch that was handed out last."""
-        for process, state in self._told_last:
+        """Take as the dataset's state what was reported with the batch that was handed out last."""
+        for process, state in self._reported_last:
             self.standing.heard(process, state)
-        self._told_last = []
+        self._reported_last = []
 
     def _counted(self) -> int | None:
         """How many batches count as delivered, if this thread asks for one just now; else None: all."""

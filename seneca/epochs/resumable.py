@@ -250,7 +250,7 @@ class ResumableLoader(Resumable):
             return progress.dataset_state()
         if self.num_workers > 0:
             return {}  # new workers begin with the dataset as it was made
-        state = Standing(0, ask=OwnState(self._users_dataset()).tell).state(between=True)
+        state = Standing(0, ask=OwnState(self._users_dataset()).report).state(between=True)
         return {} if state is None else {"dataset_state": state}
 
     def _checked(self, state: Any) -> dict[str, Any]:
@@ -306,7 +306,7 @@ class ResumableLoader(Resumable):
             True after the end of an epoch, until the next one begins. States without it can be loaded too.
 
         Raises:
-            StateError: The state that the dataset keeps cannot be pickled, or a worker could not tell it.
+            StateError: The state that the dataset keeps cannot be pickled, or a worker could not report it.
 
         Example:
             >>> import torch, seneca
@@ -480,7 +480,7 @@ class ResumableBatchSampler(BatchSampler, Resumable):
         return plan, kept_in_order(plan, progress, self._identity)
 
     def _begin_number(self, progress: EpochProgress, owner: Resumable) -> None:
-        # When accelerate shards the batches of a resumed run, it tells the epoch to the sampler alone.
+        # When accelerate shards the batches of a resumed run, it sets the epoch on the sampler alone.
         owner._epochs = max(owner._epochs, self.epoch, getattr(self.sampler, "epoch", 0))
         owner._begin_epoch(progress)
         self.epoch = progress.number + 1

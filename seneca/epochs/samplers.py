@@ -60,7 +60,7 @@ class Kind(enum.Enum):
 
 
 def kind_of(sampler: Any, count: int | None, *, subsets: bool = True) -> Kind:
-    """Tell how ``sampler`` goes over a dataset of ``count`` samples; None: the length is not known.
+    """Find out how ``sampler`` goes over a dataset of ``count`` samples; None: the length is not known.
 
     A subclass counts as its base class if it keeps no state, and overrides nothing on which the order
     depends.

@@ -137,7 +137,7 @@ class Fingerprinter:
         reads_only: Whether of the attributes of the user's objects only those count that some code reads.
 
     Attributes:
-        watch: Tells whether any of what was met changes from now on.
+        watch: Says whether any of what was met changes from now on.
         words: Every name and constant text in the code that was met so far.
     """
 
@@ -149,7 +149,7 @@ class Fingerprinter:
         self.watch.value(lambda: str(pillow_settings()))  # texts are compared by value
         self._key = key
         self._memory = memory or Memory()
-        self._told: dict[str, Any] = {}  # what was identified, by its name for people
+        self._identified: dict[str, Any] = {}  # what was identified, by its name for people
         self._walk = Walk(
             *(_taker_of, key, self._memory, self.watch),
             reached_by=of_code.reached_by,
@@ -178,7 +178,7 @@ class Fingerprinter:
             NotFingerprinted: The object holds a value whose state cannot be seen, or changes while items
                 are made; and there is no key.
         """
-        self._told[part] = value
+        self._identified[part] = value
         self._walk.root = type(value)
         return self._identify(lambda: self._walk.of(value), name)
 
@@ -281,7 +281,7 @@ class Fingerprinter:
     def _parts(self) -> dict[str, bytes]:
         """The digests of all attributes and globals that count, by the path to each."""
         walk, parts = self._walk, dict[str, bytes]()
-        for name, inner in self._told.items():
+        for name, inner in self._identified.items():
             parts |= traits_of(walk, name, inner)
         inside: dict[str, list[bytes]] = {}  # of objects in containers, if there are many
         for one in walk.waiting:

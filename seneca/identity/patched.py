@@ -41,7 +41,7 @@ def is_a_stranger(value: Any) -> bool:
     if isinstance(value, (types.FunctionType, type)):
         return release_of(value.__module__ or "") is None
     if isinstance(value, functools.partial):
-        return True  # who has made it cannot be told, and it is small
+        return True  # who has made it cannot be known, and it is small
     if isinstance(value, types.MethodType):
         return is_a_stranger(value.__func__) or _is_users(type(value.__self__))
     if isinstance(value, functools._lru_cache_wrapper):

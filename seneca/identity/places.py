@@ -1,4 +1,4 @@
-"""What the paths in a dataset's state lead to. Equal texts do not tell that.
+"""What the paths in a dataset's state lead to. Equal texts do not say that.
 
 Two jobs may name equal paths and mean different files, in two working folders or in two containers. The
 files may also have been written anew in between. Therefore a path that exists counts with what the file

@@ -97,7 +97,7 @@ class Walk:
         key: A text that stands for each value that cannot be seen; None: such a value raises
             :class:`Fault`.
         memory: What earlier walks have remembered.
-        watch: Is told of the mutable objects that are met.
+        watch: Is given the mutable objects that are met.
         reached_by: Digests all that a function of the user's names.
         reads_only: Whether only what code reads counts of the attributes of the user's objects.
 

@@ -70,7 +70,7 @@ class CopiedAhead:
         batches: The iterator that makes the batches, torch's or Seneca's.
         device: The device that batches are copied to. Only with CUDA do copies run beside other work.
         progress: Of the epoch. It learns when a batch, an error or the end is handed out, which is after it
-            was fetched. None: the batches tell it themselves.
+            was fetched. None: the batches report it themselves.
     """
 
     def __init__(self, batches: Any, device: torch.device, progress: EpochProgress | None = None) -> None:

@@ -108,22 +108,22 @@ class Fetchers:
             while True:
                 wanted, missed = http.run()
                 for one, status in missed:
-                    self._ask_package(one, is_telling=status not in FOR_THE_MOMENT and status < 500)
+                    self._ask_package(one, counts_against_http=status not in FOR_THE_MOMENT and status < 500)
                 requests = self._objects.requests_for([one[2:] for one in wanted])
                 for which, request in enumerate(requests):
                     if request is None:
-                        self._ask_package(wanted[which], is_telling=False)
+                        self._ask_package(wanted[which], counts_against_http=False)
                     else:
                         url, etag, is_part, most_ms = request
                         http.add(which, url, etag, is_part, 1000 * CONNECT_S, SILENT_S, most_ms)
 
-    def _ask_package(self, wanted: Wanted, is_telling: bool) -> None:
+    def _ask_package(self, wanted: Wanted, counts_against_http: bool) -> None:
         assert self._missed is not None
-        self._missed.put((wanted, is_telling))
+        self._missed.put((wanted, counts_against_http))
         self._use_one()
 
     def _next(self) -> tuple[Wanted, bool] | None:
-        """What is wanted, and whether success tells of :class:`HttpFetcher`; None: nothing is wanted yet.
+        """What is wanted, and whether success counts against :class:`HttpFetcher`; None: nothing yet.
 
         Raises:
             StreamClosed: The stream is closed.
@@ -146,8 +146,8 @@ class Fetchers:
                 found = self._next()
                 if found is None:
                     continue
-                wanted, is_telling = found
-                if self._fetch(*wanted) and is_telling:
+                wanted, counts_against_http = found
+                if self._fetch(*wanted) and counts_against_http:
                     self._objects.was_in_vain(wanted[2])
                 with self._lock:
                     self._idle += 1

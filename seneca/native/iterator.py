@@ -133,7 +133,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             ),
             inputs,
         )
-        self._begin_telling(plan, inputs, max(1, threads))
+        self._begin_reporting(plan, inputs, max(1, threads))
         if cores is not None:
             cores.applied_by(self._prefetcher.limit)
             self._session.begin_cores()
@@ -220,8 +220,8 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             session.controller = SplitController(cache, known, job, len(files))
         session.controller.begin(self._work_done, job)
 
-    def _begin_telling(self, plan: EpochPlan, inputs: Inputs, threads: int) -> None:
-        """Begin to measure the epoch, and to tell those who watch the cache."""
+    def _begin_reporting(self, plan: EpochPlan, inputs: Inputs, threads: int) -> None:
+        """Begin to measure the epoch, and to publish it for those who watch the cache."""
         session = self._session
         if session.telemetry is None or not session.telemetry.suits(inputs.cache):
             session.telemetry = Telemetry(inputs.cache, inputs.options.job)
@@ -253,14 +253,14 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
                 self._progress.recorder = None  # half-way
             else:
                 session.tick(self._work_done, ended=True)
-            self._tell()
+            self._report()
             self._progress.end()
             raise StopIteration from None
         except Exception:
-            self._tell(failed=True)
+            self._report(failed=True)
             raise
         self._note_distrust()
-        self._tell(ready)
+        self._report(ready)
         indices = ready.indices
         self._in_hand = len(indices)
         session.tick(self._work_done)
@@ -313,9 +313,9 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             peer_wait_s=counts.peer_wait_s,
         )
 
-    def _tell(self, ready: Ready | None = None, *, failed: bool = False) -> None:
-        """Tell the epoch's progress of a batch that was made, or has failed."""
-        self._source.tell(self._prefetcher, ready, failed)
+    def _report(self, ready: Ready | None = None, *, failed: bool = False) -> None:
+        """Report to the epoch's progress a batch that was made, or has failed."""
+        self._source.report(self._prefetcher, ready, failed)
 
 
 def _batches_ahead(loader: Any, are_fetched: bool) -> int:

@@ -74,7 +74,7 @@ class PlannedOrder:
         self._progress.begin(self.plan.order, self.plan.sampler, support.identity, self._samples)
 
     def draws(self, augmented: int) -> dict[str, Any]:
-        """What a :class:`Member` is told of the order. ``augmented`` names the pipeline."""
+        """What a :class:`Member` needs of the order. ``augmented`` names the pipeline."""
         plan, inputs = self.plan, self._inputs
         assert inputs.support.files is not None
         n_samples = len(inputs.support.files)
@@ -114,11 +114,11 @@ class PlannedOrder:
             next(self._rest, None)
 
     def place(self, prefetcher: Prefetcher) -> int:
-        """How many samples of the epoch were used up before the batch of which :meth:`tell` will be told."""
+        """How many samples of the epoch were used up before the batch which :meth:`report` will report."""
         return self._gone
 
-    def tell(self, prefetcher: Prefetcher, ready: Ready | None, failed: bool) -> None:
-        """Tell the progress which samples a batch has used up.
+    def report(self, prefetcher: Prefetcher, ready: Ready | None, failed: bool) -> None:
+        """Report to the progress which samples a batch has used up.
 
         Args:
             prefetcher: What has made the batch.

@@ -62,7 +62,7 @@ class Session:
         cache: The cache that the loader shares; None: it shares nothing, or has not begun.
         controller: The controller of the cache's split; None: there is no cache.
         remote: The memory of other hosts that the loader uses; None: there is none, or no epoch has begun.
-        telemetry: What the loader tells of itself; None: no epoch has begun.
+        telemetry: What the loader publishes of itself; None: no epoch has begun.
         cores: The loader's share of the host's cores; None: no epoch has begun, or there are no threads.
         last_indices: The indices of the samples in the batch that was yielded last.
     """
@@ -83,7 +83,7 @@ class Session:
         self._warned = False
 
     def tick(self, progress: Callable[[], WorkDone], *, ended: bool = False) -> None:
-        """Called between two batches: take part in the choice of the split, and tell what was done."""
+        """Called between two batches: take part in the choice of the split, and publish what was done."""
         if self.controller is not None:
             self.controller.tick(progress, ended=ended)
         telemetry = self.telemetry
@@ -136,7 +136,7 @@ class Session:
         return None if times is None else diagnose(times, known)
 
     def copied(self) -> Session:
-        """For a copy of the loader: it joins and counts for itself, but knows what the user was told."""
+        """For a copy of the loader: it joins and counts for itself, but knows what the user has read."""
         copy = Session()
         copy.last_indices = self.last_indices
         copy._given_up, copy._warned = self._given_up, self._warned
@@ -177,7 +177,7 @@ class Session:
         return Inputs(support, options, cache, pinned, self.remote, is_planned)
 
     def sharing(self, inputs: Inputs, sequence: tuple[Any, ...], epoch: int) -> dict[str, Any]:
-        """What a :class:`Stream` is told of other hosts that share its exact copies.
+        """What a :class:`Stream` needs of other hosts that share its exact copies.
 
         Args:
             inputs: What the epoch is prepared from.

@@ -36,7 +36,7 @@ class UserBatch(NamedTuple):
         places: Its places in the epoch.
         sampler_now: The state of its sampler after it, if that keeps one.
         samples: The sample of each index, uint32.
-        turns: For each, what tells this draw of the sample from others, uint64.
+        turns: For each, what distinguishes this draw of the sample from others, uint64.
         error: Why there are no samples: what the sampler gave are no indices of the dataset.
     """
 
@@ -139,12 +139,12 @@ class UserOrder:
         return np.where(indices < 0, indices + self._count, indices)
 
     def place(self, prefetcher: UserOrderPrefetcher) -> int:
-        """The place of the batch that is complete and not yet told of, or of its first sample."""
+        """The place of the batch that is complete and not yet reported, or of its first sample."""
         places = prefetcher.ended[-1][0].given.places
         return int(places[0]) if len(places) else 0
 
-    def tell(self, prefetcher: UserOrderPrefetcher, ready: Ready | None, failed: bool) -> None:
-        """As :meth:`PlannedOrder.tell`, of each batch that has ended, of which ``ready`` is the last."""
+    def report(self, prefetcher: UserOrderPrefetcher, ready: Ready | None, failed: bool) -> None:
+        """Report all batches that have ended, up to ``ready``; see :meth:`PlannedOrder.report`."""
         ended, prefetcher.ended = prefetcher.ended, []
         for one, good in ended:
             given, write = one.given, None

@@ -27,10 +27,10 @@ __all__ = ["Adaptation", "Change", "Seen", "Spent", "corrected", "profile_of", "
 PARTED = 1.25  # a rate has changed if it is so many times what it was, or the inverse
 WORTH = 1.05  # a change is made if it gives so many times the samples a second expected now
 CHANGE_EVERY_S = 10.0
-ENOUGH = 64  # the mean of fewer measurements tells nothing
+ENOUGH = 64  # the mean of fewer measurements says nothing
 HOLD_MORE = 0.1  # another share of the files that servers have is news if it differs by so much,
 LACK_MORE = 0.01  # or by so much, and what they lack has parted: slow storage has to give that
-LEAST_COLD = 0.05  # a smaller share of the bytes tells nothing about storage
+LEAST_COLD = 0.05  # a smaller share of the bytes says nothing about storage
 SLOW_FOR_MEMORY, SLOW_S = 4.0, 1e-3  # a read that takes so much longer than the page cache comes from storage
 STAGES = ("read", "prepare", "decode", "augment")
 
@@ -88,7 +88,7 @@ class Spent:
         )
 
     @property
-    def tells_enough(self) -> bool:
+    def has_enough_measurements(self) -> bool:
         """Whether something was done, and everything that was done was done often enough."""
         return any(self.times) and all(times == 0 or times >= ENOUGH for times in self.times)
 
@@ -106,7 +106,7 @@ class Seen:
         jobs: The jobs that share the cache.
         spent: What preparing has taken in this process.
         seconds: The length of the time.
-        cold: The share of the read bytes that the kernel fetched from storage; None: it does not tell.
+        cold: The share of the read bytes that the kernel fetched from storage; None: it does not say.
         free_memory_bytes: Free memory, as in a profile.
     """
 

@@ -48,7 +48,7 @@ def torch_loader(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
             waits while its batch is made.
 
     Raises:
-        ProfileError: The profile does not tell what an item costs.
+        ProfileError: The profile does not say what an item costs.
 
     Example:
         >>> from seneca.partition import Profile
@@ -134,7 +134,7 @@ def spread_by_waits(profile: Profile, workers: int, waits_s: float) -> float | N
         waits_s: What a sample waited for storage.
 
     Returns:
-        The squared coefficient of variation, at most ``MOST_SPREAD``. None: the waits do not tell, because
+        The squared coefficient of variation, at most ``MOST_SPREAD``. None: the waits do not say, because
         one worker waits for nobody, or because storage is used up and they would be as long in any case.
     """
     made_s = _with(_cost(profile), workers, profile)
@@ -187,7 +187,7 @@ def _closed(
 def _cost(profile: Profile) -> Cost:
     if profile.item is None:
         raise ProfileError(
-            "the profile does not tell what torch's own loader takes for a sample: "
+            "the profile does not say what torch's own loader takes for a sample: "
             "`seneca analyze --deep --json FILE -- python train.py` makes one that does"
         )
     return profile.item

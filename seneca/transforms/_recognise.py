@@ -300,7 +300,7 @@ class Recogniser(Followed):
     means the same in both places, if its class says so (``on_tensors``).
 
     Args:
-        beside: What is beside the picture, if anything. Dicts of torchvision's then tell types apart.
+        beside: What is beside the picture, if anything. Dicts of torchvision's then differ by type.
     """
 
     def __init__(self, beside: Literal["masks", "boxes"] | None = None) -> None:

@@ -46,7 +46,7 @@ __all__ = ["SplitController", "profile_for", "profile_kept"]
 
 LOOK_EVERY_S = 2.0
 LONGEST_S = 60.0  # the longest time of which rates are means, while a rarely used stage is awaited
-GONE_S = 60.0  # a process that has told nothing for so long is not at work
+GONE_S = 60.0  # a process that has published nothing for so long is not at work
 SILENT_S = 10.0  # a loader of this process that has not looked for so long is not at work
 LEAST_WORK = 0.05  # share of the time; a training step that takes less has no pace
 ANY_PACE = 2**32 - 1  # the pace of a step that is not known, or takes no time
@@ -149,7 +149,7 @@ class SplitController:
         self._samples = samples
         self._adaptation = Adaptation(None, jobs)
         self._last: tuple[float, WorkDone, int] | None = None  # the last look in this epoch
-        self._recent = _Interval()  # the last minute, or less if that tells enough
+        self._recent = _Interval()  # the last minute, or less if that has enough measurements
         self._ever = _Interval()
         self._looked_at = -math.inf
         self._pace = ANY_PACE
@@ -161,7 +161,7 @@ class SplitController:
             return  # the user gave the split, and nobody changes it
         self._peers.add(self)
         now = time.monotonic()
-        self._tell(now)
+        self._publish(now)
         changes, shares = segment.split()
         if changes == 0:
             self._choose()
@@ -196,12 +196,12 @@ class SplitController:
         if due:
             self._looked_at = now
             self._look(now, done)
-            if self._recent.spent.tells_enough or self._recent.seconds > LONGEST_S:
+            if self._recent.spent.has_enough_measurements or self._recent.seconds > LONGEST_S:
                 self._recent = _Interval()
 
     def _look(self, now: float, done: WorkDone) -> None:
         """Look at the jobs and at the split, and change the split if this controller decides."""
-        self._tell(now)
+        self._publish(now)
         segment, recent = self._cache.segment, self._recent
         if segment.split()[0] == 0:
             self._choose()  # the lock could not be had the first time
@@ -300,13 +300,13 @@ class SplitController:
         ]
         return sorted(at_work, key=lambda peer: peer._number)
 
-    def _tell(self, now: float) -> None:
-        """Tell, in the one row of this process, the pace of all its loaders at work together."""
+    def _publish(self, now: float) -> None:
+        """Publish the pace of all loaders of this process at work together, in its one row."""
         paces = [peer._pace for peer in self._peers_at_work(now)]
-        self._cache.segment.tell(int(now) + 1, min(ANY_PACE, sum(paces)))
+        self._cache.segment.publish_pace(int(now) + 1, min(ANY_PACE, sum(paces)))
 
     def _at_work(self, now: float) -> list[tuple[bool, int, int, int]]:
-        return [row for row in self._cache.segment.told() if now + 1 - row[2] <= GONE_S]
+        return [row for row in self._cache.segment.published_paces() if now + 1 - row[2] <= GONE_S]
 
     def _decides(self, now: float) -> bool:
         """Whether this is the lowest row at work. If that process dies, it is reaped, and the next row

@@ -1,8 +1,8 @@
-"""The board of this host's cores: a small file in which each loader tells the others what it needs.
+"""The board of this host's cores: a small file in which each loader publishes what it needs.
 
 ::
 
-    loader --tell()--> its row      the others' rows, as told lately --others()--> loader
+    loader --publish()--> its row   the others' rows, as published lately --others()--> loader
 
 It is one file for all caches and datasets of a user, beside the segments (``/dev/shm``, or ``SENECA_DIR``).
 What it says are hints: a wrong row costs speed for some seconds, and no sample.
@@ -37,7 +37,7 @@ __all__ = ["SILENT_S", "CoreNeed", "CoreTable", "core_table_path"]
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 1.0
-SILENT_S = 10.0  # a loader that has told nothing for so long is not at work
+SILENT_S = 10.0  # a loader that has published nothing for so long is not at work
 ROWS = 256
 ROW = struct.Struct("<QQddB3x")  # group, time in ns, prepare, loop, takes_all; the checksum follows
 ROW_BYTES = 64
@@ -80,19 +80,19 @@ class CoreTable:
         self._file, self._row = _joined(self._path)
         _open_tables.add(self)
 
-    def tell(self, told: CoreNeed) -> None:
+    def publish(self, need: CoreNeed) -> None:
         """Write this loader's row."""
         if self._file is not None:
-            row = ROW.pack(told.group, time.monotonic_ns(), told.prepare, told.loop, told.takes_all)
+            row = ROW.pack(need.group, time.monotonic_ns(), need.prepare, need.loop, need.takes_all)
             os.pwrite(self._file, row + CHECKSUM.pack(zlib.crc32(row)), self._row * ROW_BYTES)
 
     def withdraw(self) -> None:
-        """This loader needs nothing, until it tells again."""
+        """This loader needs nothing, until it publishes again."""
         if self._file is not None:
             os.pwrite(self._file, bytes(ROW_BYTES), self._row * ROW_BYTES)
 
     def others(self, group: int) -> list[CoreNeed]:
-        """What the other loaders of this group have told lately."""
+        """What the other loaders of this group have published lately."""
         if self._file is None:
             return []
         rows = os.pread(self._file, ROWS * ROW_BYTES, 0)

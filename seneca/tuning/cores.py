@@ -6,13 +6,14 @@
                                                                                                  |
                                   threads are started or parked, workers are fed or paused <-----+
 
-Every loader computes its own share, from what all have told (``seneca.partition.cores``). There is no daemon
-and no leader. A loader with a number of its user's tells its need as well, if another has made a board, and
-stays as it is. If the board cannot be used, a loader takes the cores that there are, as if it were alone.
+Every loader computes its own share, from what all have published (``seneca.partition.cores``). There is no
+daemon and no leader. A loader with a number of its user's publishes its need as well, if another has made a
+board, and stays as it is. If the board cannot be used, a loader takes the cores that there are, as if it were
+alone.
 
 There is no thread. The work is done between two batches. A loader withdraws its need when its epoch ends. One
-that stands still tells nothing, and the others count it as gone after ``SILENT_S``. Reading ahead has its own
-rule, in C (``csrc/pool/sn_readahead.h``): who reads sleeps, and needs no core.
+that stands still publishes nothing, and the others count it as gone after ``SILENT_S``. Reading ahead has its
+own rule, in C (``csrc/pool/sn_readahead.h``): who reads sleeps, and needs no core.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class CoreShare:
         _in_this_process.add(self)
         if is_auto:
             if self._on_board():
-                self._tell()
+                self._publish()
             share, _ = self._share()
             self._threads = Threads(round(share), most)
 
@@ -124,7 +125,7 @@ class CoreShare:
         _withdraw_abandoned()
         self._last = self._snapshot(stall_s, spent_ns)
         if self._on_board():
-            self._tell()
+            self._publish()
 
     def tick(self, stall_s: float, spent_ns: dict[str, int], *, ended: bool = False) -> None:
         """Called between two batches: look at the shares every two seconds of work.
@@ -150,7 +151,7 @@ class CoreShare:
             recent = recent.plus(look)
         self._need = recent.need()
         if self._on_board():
-            self._tell()
+            self._publish()
         if self.is_auto:
             share, full = self._share()
             longer = 1.0 if self._here else (recent.cpu + recent.blocked) / max(recent.cpu, 1e-9)
@@ -190,11 +191,11 @@ class CoreShare:
             finalize(self, self._table.close, order=LAST)
         return self._table is not None
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         assert self._table is not None
         need = self._need
         try:
-            self._table.tell(CoreNeed(cores_allowed().group, need.prepare, need.loop, need.takes_all))
+            self._table.publish(CoreNeed(cores_allowed().group, need.prepare, need.loop, need.takes_all))
         except OSError as error:  # no room for the file's page
             board, self._table = self._table, None
             board.close()
@@ -218,8 +219,8 @@ class CoreShare:
     def _share(self) -> tuple[float, bool]:
         """This loader's share, and whether all cores are given away."""
         cores = cores_allowed()
-        told = self._table.others(cores.group) if self._table is not None else []
-        needs = [self._need, *(Need(one.prepare, one.loop, one.takes_all) for one in told)]
+        others = self._table.others(cores.group) if self._table is not None else []
+        needs = [self._need, *(Need(one.prepare, one.loop, one.takes_all) for one in others)]
         given = shares(needs, cores.number)
         full = any(need.takes_all for need in needs) or sum(n.prepare + n.loop for n in needs) >= cores.number
         return given[0], full
@@ -230,7 +231,7 @@ _warned_of: set[str] = set()  # boards that this process could not use
 
 
 def _withdraw_abandoned() -> None:
-    """Withdraw what loaders of this process have told whose iterators were dropped within an epoch."""
+    """Withdraw what loaders of this process have published whose iterators were dropped within an epoch."""
     for one in list(_in_this_process):
         if one._table is not None and one._apply() is None:
             one._table.withdraw()

@@ -29,7 +29,7 @@ logger = logging.getLogger("seneca.epochs")  # the name that users filter by
 
 NOTHING_TO_SAY = "there is nothing to say yet: call diagnose() in an epoch, or after one"
 NO_MATTER = 0.03  # a smaller share of an epoch is no wait worth a remedy
-LEAST_GAIN = 0.02  # share of the epoch; a remedy that removes less is not told
+LEAST_GAIN = 0.02  # share of the epoch; a remedy that removes less is not reported
 NEXT_TO_ALL = 0.01  # what is left of the wait if "all of it" is removed
 GIB = 1 << 30
 FEW = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

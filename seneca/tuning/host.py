@@ -72,7 +72,7 @@ def memory_bytes_per_s(threads: int, seconds: float, bytes_each: int = COPIED_BY
             copied += 2 * source.nbytes
         rates[number] = copied / (time.thread_time() - began)
 
-    def copy_or_tell(number: int) -> None:
+    def copy_or_report(number: int) -> None:
         try:
             copy(number)
         except Exception as error:
@@ -82,7 +82,7 @@ def memory_bytes_per_s(threads: int, seconds: float, bytes_each: int = COPIED_BY
     at_work: list[threading.Thread] = []
     try:
         for number in range(threads):
-            one = threading.Thread(target=copy_or_tell, args=(number,))
+            one = threading.Thread(target=copy_or_report, args=(number,))
             one.start()
             at_work.append(one)
     except BaseException:

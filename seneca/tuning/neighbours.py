@@ -79,8 +79,8 @@ def neighbours_text(traits: Traits, cache: str, job: int, folder: str | None = N
     if not found:
         return ""
     more = [f"and {len(found) - MOST_JOBS} jobs more"] if len(found) > MOST_JOBS else []
-    told = "; ".join([*map(str, found[:MOST_JOBS]), *more])
-    text = f"not shared with other jobs' datasets of the same class and length: {told}"
+    jobs = "; ".join([*map(str, found[:MOST_JOBS]), *more])
+    text = f"not shared with other jobs' datasets of the same class and length: {jobs}"
     if not all(one.shares_some for one in found) and traits.like not in _logged and world()[0] == 0:
         _logged.add(traits.like)
         logger.warning("seneca: %s", text)

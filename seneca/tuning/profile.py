@@ -101,8 +101,8 @@ def profile(
     began = time.perf_counter()
     if not (step is None or callable(step) or (math.isfinite(step) and step > 0)):
         raise ValueError(f"step is samples a second, above 0, but got {step!r}")
-    tell = progress or (lambda share, what: None)
-    tell(0.0, "listing files")
+    report = progress or (lambda share, what: None)
+    report(0.0, "listing files")
     files, pipeline, max_pixels = _what_runs(dataset, transform)
     if len(files) == 0:
         raise FileNotFoundError(f"no pictures in {files.root}")
@@ -110,7 +110,7 @@ def profile(
     path = profile_path(host.fingerprint(), files.fingerprint().hex(), _fingerprint(pipeline))
     known = None if fresh else _recall(path)
     if known is None:
-        known = _measure(files, pipeline, max_pixels, memory, tell)
+        known = _measure(files, pipeline, max_pixels, memory, report)
         known = dataclasses.replace(known, took_s=time.perf_counter() - began)
         try:
             private_folder(path.parent)
@@ -119,9 +119,9 @@ def profile(
             note = f"it could not be kept and is measured anew the next time: {error}"
             known = dataclasses.replace(known, notes=(*known.notes, note))
     if callable(step):
-        tell(0.9, "training step")
+        report(0.9, "training step")
         step = pace_of(step, batch_size, pipeline)
-    tell(1.0, "done")
+    report(1.0, "done")
     return dataclasses.replace(
         known, cache_bytes=memory, free_memory_bytes=max(memory, free_memory()), step_per_s=step
     )
@@ -206,20 +206,20 @@ def _measure(
     pipeline: Pipeline,
     max_pixels: int | None,
     memory: int,
-    tell: Callable[[float, str], None],
+    report: Callable[[float, str], None],
 ) -> Profile:
     pieces = list(files.pieces())
     random.Random(SEED).shuffle(pieces)
     n_cores = host.cores()
-    rates = read_storage(pieces, STORAGE_S, lambda share, what: tell(0.05 + 0.4 * share, what))
-    tell(0.45, "one thread at work")
+    rates = read_storage(pieces, STORAGE_S, lambda share, what: report(0.05 + 0.4 * share, what))
+    report(0.45, "one thread at work")
     pictures = (pieces * -(-FEWEST_PICTURES // len(pieces)))[:MOST_PICTURES]
     alone = work_through(pictures, pipeline, max_pixels, threads=1, seconds=ALONE_S)
-    tell(0.65, f"{n_cores} threads at work")
+    report(0.65, f"{n_cores} threads at work")
     together = work_through(pictures, pipeline, max_pixels, threads=n_cores, seconds=TOGETHER_S)
     if not (alone.encoded and together.encoded):
         raise DecodeError(f"none of {together.damaged} pictures could be decoded", pieces[0].path)
-    tell(0.85, "memory")
+    report(0.85, "memory")
     bandwidth = host.memory_bytes_per_s(n_cores, MEMORY_S)
     return profile_by(
         files,
@@ -238,7 +238,7 @@ def _measure(
 def _notes(cold: bool, together: Work) -> tuple[str, ...]:
     notes = []
     if not cold:
-        notes.append("the files could not be dropped from the page cache: storage is told as fast as memory")
+        notes.append("the files could not be dropped from the page cache: storage seems as fast as memory")
     if together.by_pillow:
         notes.append(
             f"{together.by_pillow} of {len(together.encoded)} pictures are left to Pillow, "

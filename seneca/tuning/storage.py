@@ -39,7 +39,7 @@ class StorageRates:
 def read_storage(
     pieces: Sequence[AnyPiece],
     seconds: float,
-    tell: Callable[[float, str], None] = lambda share, what: None,
+    report: Callable[[float, str], None] = lambda share, what: None,
     *,
     readers: Sequence[int] = READERS,
     most_files: int = MOST_FILES,
@@ -51,7 +51,7 @@ def read_storage(
         pieces: Where the pictures are, in the order of reading. Each number of readers continues where the
             last one stopped, and begins again at the end.
         seconds: The time for all numbers of readers together.
-        tell: Called with the share that is done, and with what is being done.
+        report: Called with the share that is done, and with what is being done.
         readers: The numbers of readers, rising.
         most_files: The most files for each number of readers.
 
@@ -63,7 +63,7 @@ def read_storage(
     numbers = [number for number in readers if number <= len(pieces)]
     from_disk = from_storage()
     for step, count in enumerate(numbers):
-        tell(step / len(numbers), f"storage, {count} at a time")
+        report(step / len(numbers), f"storage, {count} at a time")
         began, chosen = time.perf_counter(), []
         for i in range(min(most_files, len(pieces))):
             if time.perf_counter() - began > 0.2 * seconds / len(numbers) and i >= 4 * count:
@@ -121,7 +121,7 @@ def _read(pieces: list[AnyPiece], readers: int, until: float) -> tuple[Reading, 
 
 
 def _bytes_per_s(done: list[tuple[float, float, int]], began: float, readers: int) -> float:
-    """The rate of reads, of which each is told as when it ended, how long it took, and its bytes."""
+    """The rate of reads, of which each is given as when it ended, how long it took, and its bytes."""
     ended = max(when for when, _, _ in done)  # not when the threads end: they may have to wait for a core
     # Idle storage gives more at first: token buckets are full, and disks' caches read ahead.
     unsettled = began + UNSETTLED * (ended - began)
@@ -164,7 +164,7 @@ def _drop(piece: AnyPiece) -> None:
 
 
 def from_storage() -> int:
-    """Bytes that the kernel has fetched from storage for this process so far; 0 if it does not tell.
+    """Bytes that the kernel has fetched from storage for this process so far; 0 if it does not say.
 
     The kernel can also be asked page by page what is in memory (mincore, RWF_NOWAIT). But that is not
     allowed unless the process owns the file, or it starts to read the file.

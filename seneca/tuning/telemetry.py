@@ -1,4 +1,4 @@
-"""What this process tells of its loaders to those who watch its cache: ``seneca top``, ``stat`` and others.
+"""What this process publishes of its loaders for those who watch its cache: ``seneca top`` and others.
 
 ::
 
@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from seneca._core.telemetry import CAUSES, tell_work
+from seneca._core.telemetry import CAUSES, publish_work
 from seneca._runtime.distributed import world
 from seneca.cache import SampleCache
 from seneca.data.traits import Traits
@@ -93,7 +93,7 @@ class EpochTimes:
 
 
 class Telemetry:
-    """What one loader tells of itself, to its user and to those who watch its cache.
+    """What one loader reports of itself to its user, and publishes for those who watch its cache.
 
     Args:
         cache: The cache that it shares; None: it shares nothing, and nobody can watch.
@@ -171,7 +171,7 @@ class Telemetry:
         self._cpu_ns = 0  # what the threads of the last epoch did at their end was not seen
 
     def tick(self, work: Callable[[], WorkDone], *, ended: bool = False) -> bool:
-        """Called between two batches: tell what was done, if it is time to, or if the epoch has ended.
+        """Called between two batches: publish what was done, if it is time to, or if the epoch has ended.
 
         Returns:
             Whether this has looked at what was done.
@@ -192,7 +192,7 @@ class Telemetry:
         if self._cache is not None and self._process is not None and not self._cache.segment.closed:
             with self._process.turn:
                 self._process.add(before, done, spent, stall)
-                self._process.tell(self._cache, {**self._shown, "place": done.place})
+                self._process.publish(self._cache, {**self._shown, "place": done.place})
         return True
 
     def uses(self, threads: int) -> None:
@@ -264,7 +264,7 @@ class Telemetry:
 def stall_parts(spent: dict[str, int], threads: int, computing: int) -> dict[str, int]:
     """What each cause adds to the time of the training loop. All are nanoseconds of the same stretch of time.
 
-    The parts are DS-Analyzer's (Mohan et al., VLDB '21, section 3), as ``seneca analyze`` tells them:
+    The parts are DS-Analyzer's (Mohan et al., VLDB '21, section 3), as ``seneca analyze`` has them:
     preparing costs what the threads need for it beyond the time that the loop computes; storage costs what
     their waiting for files adds to that; and so do the cores. What hides behind the computing costs nothing.
 
@@ -292,7 +292,7 @@ def stall_parts(spent: dict[str, int], threads: int, computing: int) -> dict[str
 
 
 class _Process:
-    """What this process has told of all its loaders that share one cache."""
+    """What this process has published of all its loaders that share one cache."""
 
     def __init__(self, job: str | None) -> None:
         self.turn = threading.Lock()
@@ -317,19 +317,19 @@ class _Process:
         for cause, ns in stall.items():
             self.stall_ns[cause] += ns
 
-    def tell(self, cache: SampleCache, epoch: dict[str, int]) -> None:
-        """Tell what all loaders have done, and where the one that tells it is in its epoch."""
-        told: dict[str, Any] = {
+    def publish(self, cache: SampleCache, epoch: dict[str, int]) -> None:
+        """Publish what all loaders have done, and where the one that publishes it is in its epoch."""
+        values: dict[str, Any] = {
             "name": self.name,
             "since_ms": self.since_ms,
-            "told_ms": _now_ms(),
+            "published_ms": _now_ms(),
             **self.counts,
             "served": self.served,
             "stall_ns": self.stall_ns,
             "spent_ns": self.spent_ns,
             **epoch,
         }
-        tell_work(cache.segment, told)
+        publish_work(cache.segment, values)
 
 
 def _command_line() -> str:
@@ -345,7 +345,7 @@ def _now_ms() -> int:
 def cores_used(number: int) -> tuple[int, int]:
     """Nanoseconds that a thread, or the first thread of a process, has had a core and has waited for one.
 
-    Zeros: it has ended, or the kernel does not tell.
+    Zeros: it has ended, or the kernel does not say.
     """
     try:
         with open(f"/proc/{number}/schedstat", "rb") as file:

@@ -112,7 +112,7 @@ class BatchContext:
             layout = self.lay_out(item) if wants or learns else None
             if layout is not None and learns:
                 learns = False
-                self.worker.begin(NO_CLAIMS)  # tells the size to all members that reserve room
+                self.worker.begin(NO_CLAIMS)  # publishes the size to all members that reserve room
             if evidence is not None and wants and layout is not None:
                 evidence.made(sample, AUGMENTED, layout.digest(), began)
             if evidence is not None and evidence.first:

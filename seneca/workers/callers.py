@@ -1,6 +1,6 @@
 """Finds out what torch's own loader does while it asks a dataset for items.
 
-torch tells a dataset neither of epochs nor of a ``worker_init_fn``. Both can be found on the stack:
+torch informs a dataset neither of epochs nor of a ``worker_init_fn``. Both can be found on the stack:
 
 * Every iterator has a fetcher of its own in each process. Persistent worker processes make another fetcher
   for each epoch.

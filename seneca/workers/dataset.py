@@ -92,7 +92,7 @@ class SharedDataset(faces.SharedDataset):
         self._folder: str | None = None  # of the cache: the first that was joined; workers have the same
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
         self._warned = False
-        self._told = ""  # the last warning about examples
+        self._reported = ""  # the last warning about examples
         self._last_compared: dict[Form, int] = {}
         self._preparer: Preparer | None = None
         self._proof_table = ProofTable()  # the verdict of examples; all processes see it
@@ -140,7 +140,7 @@ class SharedDataset(faces.SharedDataset):
         if maker.distrusted:
             self._note_distrust(maker.terms, maker.cache)
         if not isinstance(indices, Batch):
-            self.tell_of_proof()  # for a Batch, the loader's process tells
+            self.tell_of_proof()  # for a Batch, the loader's process does so
         if not self._inspection.alone and (changed := self._changed_by_items()):
             # Its items may depend on those made before. No other job makes the same.
             self._inspection.alone = True
@@ -173,10 +173,10 @@ class SharedDataset(faces.SharedDataset):
         if terms is None:
             return explained.not_shared_text(support, share=self.share, has_cache=self.cache is not None)
         name = cache_name(terms.name, terms.source)
-        first = explained.shared_text(terms, support, name) + self._session.told_of_job(self._cache)
+        first = explained.shared_text(terms, support, name) + self._session.describe_job(self._cache)
         lines = [first, support.describe_fingerprint()]
         compared = explained.compared_text(terms, self._proof_table, self._compared())
-        lines.append(compared + self._session.told_of_servers())
+        lines.append(compared + self._session.describe_servers())
         traits = Traits.of(support)
         if traits is not None and (text := neighbours_text(traits, name, job_key(self.job), self._folder)):
             lines.append(text)
@@ -242,7 +242,7 @@ class SharedDataset(faces.SharedDataset):
             self._marks.expect_suspects(self._cache.segment, terms)
 
     def loaded_with(self, worker_init_fn: Callable[[int], None] | None) -> None:
-        """Tell this dataset what worker processes run before they make items."""
+        """Set what worker processes run before they make items."""
         self._inspection.set_init(worker_init_fn)
 
     def look_for_workers_that_stay(self) -> None:
@@ -271,15 +271,15 @@ class SharedDataset(faces.SharedDataset):
             self._note_distrust(self.terms, self._cache)
         if self.terms is None or self._proof_table.read(self.terms.names) is not ProofState.REFUSED:
             return False
-        if self._told != (text := self._proof_table.text):
-            self._told = text
+        if self._reported != (text := self._proof_table.text):
+            self._reported = text
             warn(text)
         return True
 
     def record(self, loader: Any, plan: EpochPlan, progress: EpochProgress) -> DeliveryRecorder | None:
         """Begin to write down what an epoch of ``loader`` delivers; None: no audit is wanted.
 
-        Also begin to measure the epoch, and to tell those who watch the cache.
+        Also begin to measure the epoch, and to publish it for those who watch the cache.
         """
         terms = self.terms
         workers = getattr(loader, "num_workers", 0)

@@ -97,8 +97,8 @@ def compared_text(terms: Terms, table: ProofTable, counts: Mapping[Form, int]) -
     if not (forms := compared_forms(terms)):
         return "Seneca's own code makes its payloads; some that are served are made again and compared"
     n = terms.n_samples if terms.own is None else len(terms.own)
-    told = "; ".join(f"{form.name}: {confidence.in_words(counts[form], n)}" for form in forms)
-    return f"compared with what other jobs make: {told}"
+    forms_text = "; ".join(f"{form.name}: {confidence.in_words(counts[form], n)}" for form in forms)
+    return f"compared with what other jobs make: {forms_text}"
 
 
 def why_not_exact(terms: Terms | None, support: Support | None, *, has_cache: bool) -> str:

@@ -4,8 +4,8 @@ torch's own iterators do the work. This module shows them a view of the loader, 
 
 * The error for a worker that died says why it died.
 * A batch that cannot be pickled is an error.
-* The epoch's progress is told which batches are made.
-* Each worker tells the state that the dataset keeps there.
+* They report to the epoch's progress which batches are made.
+* Each worker reports the state that the dataset keeps there.
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ class _View:
 
 
 class SingleProcessIterator(InTurn, _SingleProcessDataLoaderIter):
-    """torch's iterator without workers, which also tells the epoch's progress what is made."""
+    """torch's iterator without workers, which also reports to the epoch's progress what is made."""
 
     def __init__(self, loader: Any, own: OwnState, waited: Waited) -> None:
         self._own, self._waited = own, waited
         own.begin(0)
         super().__init__(loader)
         self._dataset = loader.whole.dataset  # the user's, which torch names in a warning
-        self._sampler_iter.progress.standing = Standing(0, ask=own.tell)
+        self._sampler_iter.progress.standing = Standing(0, ask=own.report)
 
     @property
     def _progress(self) -> EpochProgress:
@@ -137,13 +137,13 @@ class SingleProcessIterator(InTurn, _SingleProcessDataLoaderIter):
         return data
 
     def _made(self) -> Any:
-        """The next batch. If it is handed out later, the dataset tells its state now."""
+        """The next batch. If it is handed out later, the dataset reports its state now."""
         try:
             return super()._next_data()
         finally:
             progress = self._sampler_iter.progress
             if progress.watched:
-                progress.tell(0, self._own.tell_or_say_why())
+                progress.report(0, self._own.report_or_error())
 
 
 class Fed:
@@ -158,7 +158,7 @@ class Fed:
 
 
 class Workers(InTurn, _MultiProcessingDataLoaderIter):
-    """torch's iterator with worker processes, which also tells the epoch's progress what is made."""
+    """torch's iterator with worker processes, which also reports to the epoch's progress what is made."""
 
     def __init__(self, loader: Any, own: OwnState, waited: Waited, cores: CoreShare | None = None) -> None:
         self._own, self._waited = own, waited
@@ -206,12 +206,12 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         super()._reset(loader, first_iter)
         if first_iter and has_state(self._own.dataset):
             self._await_begun()
-        told = dict(self._results.begun)
+        states = dict(self._results.begun)
         if restores is not None:
-            told |= {
+            states |= {
                 number: pickled(state) for number, state in enumerate(restores["states"]) if state is not None
             }
-        standing = Standing(self._num_workers, told, stays=self._persistent_workers)
+        standing = Standing(self._num_workers, states, stays=self._persistent_workers)
         self._sampler_iter.progress.standing = standing
 
     @property
@@ -219,7 +219,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         return cast(Results, self._worker_result_queue)  # made by our context
 
     def _await_begun(self) -> None:
-        """Wait until each worker has told the state of the dataset with which it begins."""
+        """Wait until each worker has reported the state of the dataset with which it begins."""
         begun, early = 0, []
         while begun < self._num_workers:
             success, sent = self._try_get_data()
@@ -300,12 +300,12 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
     def _taken_out(self) -> list[Any]:
         """What was drawn for the batches, or errors, that torch has taken out, and has therefore forgotten.
 
-        The workers that made them have told the dataset's state, which is noted for the epoch's next batch.
+        The workers that made them have reported the dataset's state. It is noted for the epoch's next batch.
         """
         numbers = [number for number in self._drawn if number not in self._task_info]
         for number in numbers:
-            if number in self._results.told:
-                self._sampler_iter.progress.tell(*self._results.told.pop(number))
+            if number in self._results.reported:
+                self._sampler_iter.progress.report(*self._results.reported.pop(number))
         return [self._drawn.pop(number) for number in numbers]
 
     def _try_get_data(self, *args: Any, **kwargs: Any) -> Any:
@@ -322,7 +322,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
             if broke_off:
                 gone = multiprocessing.connection.wait([w.sentinel for w in self._workers], BROKE_OFF_S)
                 for worker in (w for w in self._workers if w.sentinel in gone):
-                    worker.join(BROKE_OFF_S)  # the kernel closes its pipes before it tells its exit status
+                    worker.join(BROKE_OFF_S)  # the kernel closes its pipes before it gives its exit status
             ends = _ends(self._workers, str(error))
             if not ends or any(end in str(error) for end in ends.values()):
                 raise
@@ -336,7 +336,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         for number in self._results.ended:
             worker = self._workers[number]
             if self._workers_status[number]:
-                worker.join(BROKE_OFF_S)  # the kernel closes its descriptors before it tells its exit status
+                worker.join(BROKE_OFF_S)  # the kernel closes its descriptors before it gives its exit status
                 if worker.is_alive():
                     raise RuntimeError(
                         f"DataLoader worker (pid(s) {worker.pid}) lives, but can send nothing any more: the "

@@ -28,7 +28,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import get_worker_info
 
 from seneca._runtime.regular_files import standard_streams_taken
-from seneca.epochs.dataset_state import OwnState, Told, has_state
+from seneca.epochs.dataset_state import OwnState, PickledState, has_state
 from seneca.workers.channel import Channel
 
 __all__ = ["BEGUN", "Context", "Results", "WorkerInit", "shared_zeros"]
@@ -137,16 +137,16 @@ class Indices:
 
 
 class _Sent(NamedTuple):
-    """What a worker sends: torch's own message, and what the worker tells of the dataset."""
+    """What a worker sends: torch's own message, and what the worker reports of the dataset."""
 
     number: Any
     data: Any
     worker: int
-    told: Told | None
+    state: PickledState | None
 
 
 class Results:
-    """Carries what workers have made, and with each batch what the worker tells of a dataset's state.
+    """Carries what workers have made, and with each batch what the worker reports of a dataset's state.
 
     It takes the place of a queue of multiprocessing. Each worker has a channel of its own. Therefore one that
     is killed leaves no lock taken, and breaks off no message but its own.
@@ -154,9 +154,9 @@ class Results:
     If a worker cannot pickle a batch, it sends an error instead. torch's loader would wait forever for it.
 
     Attributes:
-        own: In a worker process, the dataset whose state is told.
-        told: In the loader's process, ``(worker, what it told)`` with each batch, by torch's numbers.
-        begun: In the loader's process, what each worker told before its first batch of the epoch.
+        own: In a worker process, the dataset whose state is reported.
+        reported: In the loader's process, ``(worker, state)`` with each batch, by torch's numbers.
+        begun: In the loader's process, what each worker reported before its first batch of the epoch.
         ended: In the loader's process, the workers that can send nothing any more.
     """
 
@@ -164,8 +164,8 @@ class Results:
     _here: Channel | None = None  # a worker that was spawned has none
 
     def __init__(self) -> None:
-        self.told: dict[int, tuple[int, Told | None]] = {}
-        self.begun: dict[int, Told | None] = {}
+        self.reported: dict[int, tuple[int, PickledState | None]] = {}
+        self.begun: dict[int, PickledState | None] = {}
         self.ended: set[int] = set()
         self._workers: dict[int, Channel] = {}
         here = self._here = Channel()  # this process wakes its thread that pins memory
@@ -191,9 +191,9 @@ class Results:
             return
         number, data = sent
         if self.own is not None:
-            told = self.own.tell_or_say_why(between=not _is_batch(number))
-            if told is not None or not _is_batch(number):
-                sent = _Sent(number, data, worker.id, told)
+            state = self.own.report_or_error(between=not _is_batch(number))
+            if state is not None or not _is_batch(number):
+                sent = _Sent(number, data, worker.id, state)
         self._workers[worker.id].send(sent, lambda error: _instead(sent, error, worker.id))
 
     def begin(self, worker: int) -> None:
@@ -214,10 +214,10 @@ class Results:
         if type(sent) is not _Sent:
             return sent
         if _is_batch(sent.number):
-            self.told[sent.number] = sent.worker, sent.told
+            self.reported[sent.number] = sent.worker, sent.state
         else:  # its earlier messages are of the last epoch, in which torch used the same numbers
-            self.begun[sent.worker] = sent.told
-            self.told = {number: told for number, told in self.told.items() if told[0] != sent.worker}
+            self.begun[sent.worker] = sent.state
+            self.reported = {number: one for number, one in self.reported.items() if one[0] != sent.worker}
         return sent.number, sent.data
 
     def _next(self, timeout: float | None) -> Any:
@@ -263,13 +263,13 @@ class Results:
 
 def _instead(sent: Any, error: Exception, worker: int) -> Any:
     """The message that takes the place of one that pickle has refused."""
-    number, data, *told = sent
+    number, data, *rest = sent
     if isinstance(data, ExceptionWrapper):
         data.exc_type = next(kind for kind in data.exc_type.__mro__ if _can_be_named(kind))
     else:
         unsent = TypeError(f"what collate_fn made cannot be sent by a worker, for pickle refuses it: {error}")
         data = ExceptionWrapper((TypeError, unsent, None), f"in DataLoader worker process {worker}")
-    return _Sent(number, data, *told) if told else (number, data)
+    return _Sent(number, data, *rest) if rest else (number, data)
 
 
 def _is_batch(number: Any) -> bool:

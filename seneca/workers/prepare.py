@@ -54,8 +54,8 @@ class Preparer:
         vouched: Whether the user has given a key.
         check_every: One of so many served samples is made again and compared; None: none is.
         first: Whether a sample is taken from the cache only after this job has made it itself.
-        changed: Tells whether the dataset has changed since it was looked at.
-        changed_elsewhere: Tells whether another process may have changed it since.
+        changed: Says whether the dataset has changed since it was looked at.
+        changed_elsewhere: Says whether another process may have changed it since.
         remote: The memory of other hosts, which is asked for files; None: there is none.
     """
 
@@ -200,7 +200,7 @@ class Preparer:
         epoch = getattr(indices, "epoch", None)
         if epoch is None:
             raise ValueError(
-                "share='exact' needs the seed and the number of the epoch, which nobody has told here: load "
+                "share='exact' needs the seed and the number of the epoch, which nobody has set here: load "
                 "with seneca.DataLoader and a batch_size, or give torch's a "
                 "batch_sampler=seneca.OpportunisticBatchSampler"
             )

@@ -48,7 +48,7 @@ class Tallies:
         self.of = {name: shared_zeros(size) for name in names}
 
     def add(self, name: str, worker: int, now: dict[str, Any], before: dict[str, Any] | None) -> None:
-        """Add what a worker has asked since it last told: the difference of two :meth:`Remote.look`."""
+        """Add what a worker has asked since it last reported: the difference of two :meth:`Remote.look`."""
         words = self.of[name].numpy()
         row = words[: ROWS * COLUMNS].reshape(ROWS, COLUMNS)[min(worker, ROWS - 1)]
         for place, key in enumerate(COUNTED):
@@ -90,7 +90,7 @@ class WorkersRemote:
     def __init__(self, servers: Sequence[RemoteServer], tallies: Tallies | None, worker: int) -> None:
         self._servers, self._tallies, self._worker = tuple(servers), tallies, worker
         self._cache: RemoteCache | None = None
-        self._told: dict[str, dict[str, Any]] = {}
+        self._reported: dict[str, dict[str, Any]] = {}
         self._look = 0
 
     @property
@@ -99,12 +99,12 @@ class WorkersRemote:
         if self._cache is None:
             self._cache = remote_cache(self._servers)
             assert self._cache is not None
-            self._told = self._cache.stats() if self._tallies is not None else {}
+            self._reported = self._cache.stats() if self._tallies is not None else {}
         return self._cache
 
     @contextlib.contextmanager
     def batch(self, look: int) -> Iterator[None]:
-        """While a batch is made, and then what was asked for it is told.
+        """While a batch is made, and then what was asked for it is reported.
 
         The first batch of an epoch has another ``look``. Then the addresses of servers that do not serve are
         looked up again.
@@ -115,15 +115,15 @@ class WorkersRemote:
         try:
             yield
         finally:
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._cache is None or self._tallies is None:
             return
         now = self._cache.stats()
         for name, one in now.items():
-            self._tallies.add(name, self._worker, one, self._told.get(name))
-        self._told = now
+            self._tallies.add(name, self._worker, one, self._reported.get(name))
+        self._reported = now
 
 
 class RemoteStages(TimedStages):

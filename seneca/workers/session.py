@@ -2,7 +2,7 @@
 
 ::
 
-    workers --counts--> WorkersSession --> the split of the cache, what watchers are told, a diagnosis
+    workers --counts--> WorkersSession --> the split of the cache, what watchers see, a diagnosis
                              ^
     loader's process --------+  how long the training loop waited, how far the epoch has come
 """
@@ -54,10 +54,10 @@ class WorkersSession:
     job, that job counts from 0.
 
     Attributes:
-        stall_s: Seconds that the training loop waited; None: its loader does not tell.
+        stall_s: Seconds that the training loop waited; None: its loader does not say.
         copy_bytes: The room that an item takes, as far as is known; the next epoch begins with it.
         is_for_worker: Whether this is a worker's copy.
-        servers: The memory of other hosts, which is asked for files; None: nobody has told yet.
+        servers: The memory of other hosts, which is asked for files; None: nobody has set them yet.
         cores: The loader's share of the host's cores; None: there are no workers.
     """
 
@@ -93,7 +93,7 @@ class WorkersSession:
             counts[AT["item_ns"]] += time.perf_counter_ns() - began
 
     def use_servers(self, servers: tuple[RemoteServer, ...]) -> None:
-        """From now on ask these servers. A worker asks those of the loader's process, if that has told."""
+        """From now on ask these servers. A worker asks those of the loader's process, if it has set them."""
         is_worker = get_worker_info() is not None
         if is_worker and self.servers is not None:
             return
@@ -116,11 +116,11 @@ class WorkersSession:
             return {}
         return cache.stats() if self._tallies is None else self._tallies.added_to(cache.stats())
 
-    def told_of_job(self, cache: SampleCache | None) -> str:
+    def describe_job(self, cache: SampleCache | None) -> str:
         """See :func:`seneca.cache.same_job_text`."""
         return same_job_text(cache, self)
 
-    def told_of_servers(self) -> str:
+    def describe_servers(self) -> str:
         """In plain words: who shares the files, as a line more; empty: nobody."""
         names = ", ".join(one.name for one in self.servers or ())
         return f"\nfiles are shared with other hosts by {names}" if names else ""
@@ -167,7 +167,7 @@ class WorkersSession:
         job: str | None,
         workers: int,
     ) -> None:
-        """Begin to measure an epoch, and to tell those who watch the cache.
+        """Begin to measure an epoch, and to publish it for those who watch the cache.
 
         Args:
             plan, progress: The plan of the epoch, and its progress.
@@ -193,7 +193,7 @@ class WorkersSession:
             self.cores.begin(self.stall_s or 0.0, self._telemetry.spent_ns)
 
     def tick(self, *, drawn: bool = False) -> None:
-        """Called between two batches: change the split, and tell what was done, if it is time to.
+        """Called between two batches: change the split, and publish what was done, if it is time to.
 
         Args:
             drawn: Whether all batches of the epoch are drawn.

@@ -184,7 +184,7 @@ def test_without_a_compiler_there_is_no_throttle(picture_folder, monkeypatch, ca
 
 
 @pytest.mark.parametrize("more", [[], ["--throttle", "1MB"]])
-def test_a_folder_without_pictures_is_told_in_one_line(tmp_path, capsys, more):
+def test_a_folder_without_pictures_is_reported_in_one_line(tmp_path, capsys, more):
     (tmp_path / "class").mkdir()
     assert bench_model.main(["--data", str(tmp_path), *more]) == 2
     assert capsys.readouterr().err == f"bench_model: no pictures in the class folders of {tmp_path}\n"

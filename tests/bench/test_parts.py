@@ -92,7 +92,7 @@ def test_a_row_adds_up_the_rates_of_its_jobs():
     assert bench_jobs.row_of("torch", results) == expected
 
 
-def test_a_row_of_seneca_tells_how_much_was_shared():
+def test_a_row_of_seneca_says_how_much_was_shared():
     result = {"samples": 100, "elapsed_s": 1.0, "cpu_s": 0.1, "stats": {"delivered": 200, "prepared": 110}}
     assert bench_jobs.row_of("seneca", [result] * 2)["prepared_per_delivered"] == 0.55
 
@@ -191,7 +191,7 @@ def test_a_job_that_dies_is_named_with_its_status():
     with jobs.started([(stumble, ())] * 3) as running:
         for job in running:
             job.hear("ready")
-        running[2].tell()
+        running[2].go()
         with pytest.raises(jobs.JobFailed, match="job 2 ended with status 7"):
             running[2].hear("done")
 
@@ -206,10 +206,10 @@ def test_no_job_outlives_the_block():
 
 
 def test_it_opens_with_its_question():
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, BENCH / "bench_jobs.py", "--help"], capture_output=True, text=True, check=True
     )
-    assert "How many samples a second" in told.stdout
+    assert "How many samples a second" in ran.stdout
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +252,7 @@ def test_all_cores_count_together(picture_folder, tmp_path, decode_loop, monkeyp
     assert all(len(row["rounds"]) == 2 for row in rows)
 
 
-def test_others_are_told_where_the_c_loops_crop(picture_folder, tmp_path, decode_loop):
+def test_others_are_given_where_the_c_loops_crop(picture_folder, tmp_path, decode_loop):
     from PIL import Image
 
     from seneca._core.plan import Plan
@@ -360,11 +360,11 @@ def test_a_peer_that_is_not_installed_is_left_out(monkeypatch, capsys):
     monkeypatch.setattr(bench_decode, "last_line", lambda command, cpus: answers)
     options = bench_decode.parse([])
     assert bench_decode.present(["limit", "dali", "tf"], options) == ["limit", "tf"]
-    told = capsys.readouterr().out
-    assert "dali is left out: it needs nvidia" in told and "(tf 1)" in told
+    printed = capsys.readouterr().out
+    assert "dali is left out: it needs nvidia" in printed and "(tf 1)" in printed
 
 
-def test_a_measurement_that_fails_tells_its_last_words():
+def test_a_measurement_that_fails_says_its_last_words():
     command = [sys.executable, "-c", "print('{}'); raise ValueError('out of paint')"]
     with pytest.raises(bench_decode.MeasurementFailed, match="ValueError: out of paint"):
         bench_decode.last_line(command, sorted(os.sched_getaffinity(0)))
@@ -397,10 +397,10 @@ def test_a_mistake_in_measuring_the_decoder_ends_with_status_2(arguments, messag
 
 @pytest.mark.parametrize("command", [["bench/bench_decode.py"], ["-m", "bench.bench_decode"]])
 def test_it_runs_as_a_file_and_as_a_module(command):
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, *command, "--help"], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert "How fast is the way from a JPEG" in told.stdout
+    assert "How fast is the way from a JPEG" in ran.stdout
 
 
 @pytest.mark.whole_size(shown_by="test_every_step_from_a_jpeg_to_a_batch_is_measured")
@@ -412,14 +412,12 @@ def test_every_stage_of_the_c_program_is_measured(tmp_path):
     command += size(["-k", "not 000000"], [])  # without datasets of millions
     # pytest-benchmark measures nothing where it finds itself beside other workers of pytest-xdist.
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
-    told = subprocess.run(command, env=alone, capture_output=True, text=True, cwd=tmp_path)
-    assert told.returncode == 0, told.stdout
-    stages_told = [
-        each for each in json.loads(file.read_text())["benchmarks"] if "stage" in each["extra_info"]
-    ]
-    measured = {each["extra_info"]["stage"]: each for each in stages_told}
+    ran = subprocess.run(command, env=alone, capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout
+    of_stages = [each for each in json.loads(file.read_text())["benchmarks"] if "stage" in each["extra_info"]]
+    measured = {each["extra_info"]["stage"]: each for each in of_stages}
     assert all(each["stats"]["min"] > 0 and each["stats"]["rounds"] == 2 for each in measured.values())
-    skipped = set(re.findall(r"the core has no stage ([\w-]+)", told.stdout))
+    skipped = set(re.findall(r"the core has no stage ([\w-]+)", ran.stdout))
     stages = set(re.findall(r'^    \{"([\w-]+)", ', (BENCH / "native" / "stage_loop.c").read_text(), re.M))
     assert {"probe", "decode", "write-float32-chw", "philox", "draw-shared", "commit"} <= set(measured)
     assert measured.keys() | skipped == stages and not measured.keys() & skipped
@@ -477,7 +475,7 @@ def test_a_benchmark_of_files_ends_where_its_job_fails():
     assert run.returncode == 1 and "job 0 failed" in run.stderr
 
 
-def test_windows_that_are_too_short_to_compare_are_told(picture_folder):
+def test_windows_that_are_too_short_to_compare_are_reported(picture_folder):
     command = [sys.executable, BENCH / "bench_telemetry.py", "--data", picture_folder, "--links", "256"]
     command += ["--jobs", "1", "--rounds", "3", "--window", "0.0005"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=100)

@@ -29,11 +29,11 @@ def test_the_changed_world_is_the_one_that_is_asked_for(before, text, after):
     assert set(asked.fixed) <= {"workers", "jobs", "storage", "gpu"}
 
 
-def test_a_job_tells_what_it_got_between_two_times(tmp_path, picture_folder):
+def test_a_job_prints_what_it_got_between_two_times(tmp_path, picture_folder):
     bench = bench_what_if.Bench(tmp_path, picture_folder, picture_folder, seconds=0.5)
     world = replace(bench_what_if.PLANTED, workers=0, cpu=1, step=0, storage=1000)
     now = time.monotonic()  # it goes on until it has two batches
     line = [*bench.line(world), f"--begin={now}", f"--end={now}"]
-    told = subprocess.run(line, env=bench.environment(world), capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
-    assert 0 < float(told.stdout) <= 1000
+    ran = subprocess.run(line, env=bench.environment(world), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert 0 < float(ran.stdout) <= 1000

@@ -85,21 +85,21 @@ static int answer_get(int fd, const char *key)
     size_t length = host.values[name][which] ? host.lengths[name][which] : 0;
     uint8_t *value = malloc(length + 64);
     CHECK(value != NULL);
-    size_t told = lie == SHORTER && length > 40 ? length - 1 : length;
-    int head = length ? sprintf((char *)value, "$%zu\r\n", told) : sprintf((char *)value, "$-1\r\n");
+    size_t length_sent = lie == SHORTER && length > 40 ? length - 1 : length;
+    int head = length ? sprintf((char *)value, "$%zu\r\n", length_sent) : sprintf((char *)value, "$-1\r\n");
     if (length) {
-        memcpy(value + head, host.values[name][which], told);
+        memcpy(value + head, host.values[name][which], length_sent);
         if (lie == FLIPPED)
             value[(uint32_t)head + sn_rng_below(&host.rng, (uint32_t)length)] ^=
                 (uint8_t)(1u << sn_rng_below(&host.rng, 8));
-        memcpy(value + head + told, "\r\n", 2);
-        told += 2;
+        memcpy(value + head + length_sent, "\r\n", 2);
+        length_sent += 2;
     }
-    atomic_fetch_add(&host.told[lie], 1);
-    uint32_t part = sn_rng_below(&host.rng, (uint32_t)(told + 3)) + 1;
+    atomic_fetch_add(&host.lies_used[lie], 1);
+    uint32_t part = sn_rng_below(&host.rng, (uint32_t)(length_sent + 3)) + 1;
     pthread_mutex_unlock(&host.mutex);
 
-    size_t all = (size_t)head + told;
+    size_t all = (size_t)head + length_sent;
     int goes_on = 0;
     struct timespec long_pause = {.tv_nsec = 130000000};
     if (lie == RUBBISH) {

@@ -1,5 +1,5 @@
 /*
- * fake_host.h -- a server that speaks as Redis does, lies as it is told, and dies when it has to.
+ * fake_host.h -- a server that speaks as Redis does, lies as the test says, and dies when it has to.
  *
  *   client --GET, SET, DEL, PING--> a thread for each connection --> values of HOST_SAMPLES samples, and one that is
  *                                                                    no sample, of each of HOST_NAMES names
@@ -35,11 +35,11 @@ typedef struct {
     uint8_t *values[HOST_NAMES][HOST_SAMPLES + 1];
     size_t lengths[HOST_NAMES][HOST_SAMPLES + 1];
     int connections[HOST_CONNECTIONS]; /* descriptors; 0: none */
-    atomic_uint lies;                  /* a bit for each lie that it may tell */
+    atomic_uint lies;                  /* a bit for each lie that it may use */
     atomic_uint threads;               /* that serve */
     atomic_int is_dead;                /* connections end, and so do new ones; set it with fake_host_die() */
     atomic_int ending;
-    atomic_uint told[LIES];
+    atomic_uint lies_used[LIES]; /* how often, of each lie */
     sn_rng rng;
 } fake_host;
 

@@ -134,7 +134,7 @@ static void add_augmented(uint64_t *digest, const sn_plan *plan, uint32_t i, con
     free(item);
 }
 
-/* All that a codec makes of one file, as a number; *failed tells whether anything did. */
+/* All that a codec makes of one file, as a number; *failed says whether anything did. */
 static uint64_t digest_of(sn_codec *codec, uint32_t i, int *failed)
 {
     const picture_file *file = &files[i / N_PLANS];

@@ -1,10 +1,10 @@
 /*
- * test_digests.c -- jobs compare what they make of samples, and tell at once that they trust nobody.
+ * test_digests.c -- jobs compare what they make of samples, and report at once that they trust nobody.
  *
- *   rules      one word, and who meets it: what each is told, what is marked and what is counted
+ *   rules      one word, and who meets it: what each learns, what is marked and what is counted
  *   storm      jobs come, open tables of more kinds than there is room for, compare, leave and die, all at once. All
- *              make the same of a sample. Therefore whoever is told of another digest was given another kind's words
- *   distrust   some jobs tell, the others read; no lock
+ *              make the same of a sample. Therefore whoever learns of another digest was given another kind's words
+ *   distrust   some jobs report, the others read; no lock
  */
 #include <pthread.h>
 
@@ -19,7 +19,7 @@
 #include "store/sn_store.h"
 
 #define JOBS 6
-#define TELLERS 3
+#define REPORTERS 3
 #define ROUNDS 10
 #define STEPS 4000
 #define AT_ONCE 20
@@ -220,8 +220,8 @@ static void *work(void *argument)
     CHECK(!sn_is_distrusted(j->segment));
     CHECK(!sn_distrust_read(j->segment, &why));
     pthread_barrier_wait(&together);
-    if (j->number < TELLERS)
-        sn_distrust_tell(j->segment, j->number, 100 + j->number, SN_DECODED);
+    if (j->number < REPORTERS)
+        sn_distrust_report(j->segment, j->number, 100 + j->number, SN_DECODED);
     for (uint32_t i = 0; i < 100; i++) {
         if (!sn_distrust_read(j->segment, &why))
             continue;

@@ -87,7 +87,7 @@ static void check_all(const tree *made, unsigned threads)
     }
 }
 
-/* Whichever threads meet the missing files, the first of these is told. */
+/* Whichever threads meet the missing files, the first of these is reported. */
 static void check_missing(tree *made, sn_rng *rng)
 {
     static sn_file found[N_FILES];

@@ -158,7 +158,8 @@ static void check_roster(void)
     sn_hosts_begin(hosts[2], epoch_2);
     meet(all, 3, 2, places);
 
-    /* One that tells nothing any more is gone after three seconds, also where others still had it in their roster. */
+    /* One that announces nothing any more is gone after three seconds, also where others still had it in their
+     * roster. */
     for (int turn = 0; turn < 40; turn++) {
         sn_hosts_meet(hosts[0]);
         sn_hosts_meet(hosts[1]);
@@ -244,7 +245,7 @@ static void check_costs(void)
     for (int i = 0; i < 2000; i++)
         sn_hosts_made(hosts[0], 1000000000);
     CHECK(asks(0));
-    for (int i = 0; i < 4000; i++) {                                       /* nothing is there */
+    for (int i = 0; i < 4000; i++) {                                             /* nothing is there */
         wish.sample = missing + (i % 2 && !sn_rendezvous_is_probe(missing + 1)); /* only the probe counts */
         sn_hosts_get(hosts[0], epoch_2, &wish, 1);
         CHECK(!wish.is_found);

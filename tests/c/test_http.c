@@ -126,7 +126,7 @@ static int answer(int fd, const question *asked, sn_rng *rng)
     }
     if (is(how, "endless")) {
         static const char zeros[64 << 10];
-        int head_length = snprintf(head, sizeof head, "HTTP/1.1 200 As told\r\nContent-Length: 999999999999\r\n\r\n");
+        int head_length = snprintf(head, sizeof head, "HTTP/1.1 200 As asked\r\nContent-Length: 999999999999\r\n\r\n");
         send_all(fd, head, (size_t)head_length);
         while (send_all(fd, zeros, sizeof zeros) == 0)
             usleep(1000);
@@ -149,7 +149,7 @@ static int answer(int fd, const question *asked, sn_rng *rng)
     }
     for (unsigned long long i = 0; i < sent; i++)
         body[i] = (char)byte_at(first + i);
-    int n = snprintf(head, sizeof head, "HTTP/1.1 %d As told\r\nETag: %s\r\nLocation: /right\r\n", status,
+    int n = snprintf(head, sizeof head, "HTTP/1.1 %d As asked\r\nETag: %s\r\nLocation: /right\r\n", status,
                      is(how, "exchanged") ? "\"another\"" : ETAG);
     if (asked->is_part && !is(how, "without_range"))
         n += snprintf(head + n, sizeof head - (size_t)n, "content-range:bytes %llu-%llu/%u\r\n",
@@ -220,22 +220,22 @@ typedef struct {
     uint32_t ended, right;
 } outcome;
 
-static void take(void *data, uint32_t request, int rc, sn_http_answer *told)
+static void take(void *data, uint32_t request, int rc, sn_http_answer *got)
 {
     outcome *self = data;
     const sn_http_request *asked = &self->asked[request];
 
     for (uint64_t i = 0; rc == 0 && i < asked->length; i++)
-        CHECK_EQUAL(told->bytes[i], byte_at(asked->offset + i), "byte %llu", (unsigned long long)i);
+        CHECK_EQUAL(got->bytes[i], byte_at(asked->offset + i), "byte %llu", (unsigned long long)i);
     self->rc = rc;
-    self->status = told->status;
-    strcpy(self->etag, told->etag);
+    self->status = got->status;
+    strcpy(self->etag, got->etag);
     self->ended++;
     self->right += rc == 0;
     if (rc == 0 && self->right % 3 == 0) { /* keep them */
-        free(told->bytes);
-        told->bytes = NULL;
-        told->capacity = 0;
+        free(got->bytes);
+        got->bytes = NULL;
+        got->capacity = 0;
     }
 }
 

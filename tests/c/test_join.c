@@ -1,8 +1,8 @@
 /*
- * test_join.c -- processes come to a segment, tell each other of themselves, and leave it: in turn, so that each case
+ * test_join.c -- processes come to a segment, publish what they are, and leave it: in turn, so that each case
  * says what has to be there afterwards.
  *
- *   a handle is what a process has; the name, the rows and what they tell are looked at from the others'
+ *   a handle is what a process has; the name, the rows and what they publish are looked at from the others'
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -199,7 +199,7 @@ static void a_row_may_stay_when_its_process_leaves(void)
     CHECK(is_linked());
     CHECK_EQUAL(count_processes(&b), 2, "its row is held");
     leave(&b);
-    CHECK(is_linked()); /* a still lives, as far as others can tell */
+    CHECK(is_linked()); /* a still lives, as far as others can see */
     CHECK_EQUAL(sn_leave(a.segment, SN_NONE), 0, "and is the last");
     CHECK(!is_linked());
     CHECK_EQUAL(a.segment->rows[a.row].state, SN_ROW_LIVE, "its row is held");
@@ -411,7 +411,7 @@ static void only_what_was_asked_for_is_joined(void)
     CHECK(!is_linked());
 }
 
-static void a_job_is_told_by_its_attachments(void)
+static void a_job_is_known_by_its_attachments(void)
 {
     process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED), c = joined(7, SN_ATTACH_JOINED);
     uint64_t found[SN_MAX_ROWS], first;
@@ -433,12 +433,12 @@ static void a_job_is_told_by_its_attachments(void)
     leave(&c);
 }
 
-static void processes_tell_their_pace(void)
+static void processes_publish_their_pace(void)
 {
     process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
     sn_pace paces[SN_MAX_ROWS];
 
-    CHECK_EQUAL(sn_hints_paces(a.segment, paces), 0, "nobody has told");
+    CHECK_EQUAL(sn_hints_paces(a.segment, paces), 0, "nobody has published");
     sn_hint_pace(b.segment, b.row, 1000, 50);
     CHECK_EQUAL(sn_hints_paces(a.segment, paces), 1, "one has");
     CHECK(paces[0].row == b.row && paces[0].job_key == 8 && paces[0].second == 1000 && paces[0].pace == 50);
@@ -451,14 +451,14 @@ static void processes_tell_their_pace(void)
     for (uint32_t i = 0; i < 2; i++)
         CHECK_EQUAL(paces[i].second, paces[i].row == a.row ? 1001 : 1000, "row %u", paces[i].row);
     leave(&b);
-    CHECK_EQUAL(sn_hints_paces(a.segment, paces), 1, "who has left tells nothing");
+    CHECK_EQUAL(sn_hints_paces(a.segment, paces), 1, "who has left publishes nothing");
     b = joined(8, SN_ATTACH_JOINED);
     CHECK_EQUAL(sn_hints_paces(a.segment, paces), 1, "nor who has just come");
     leave(&a);
     leave(&b);
 }
 
-static void processes_tell_that_they_exchange(void)
+static void processes_publish_that_they_exchange(void)
 {
     process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
 
@@ -506,7 +506,7 @@ static void one_that_is_kept_does_not_outlive_the_boot(void)
     sweep();
     CHECK(is_linked());
     boot_is(0);
-    CHECK(!is_left_behind()); /* where the kernel did not tell */
+    CHECK(!is_left_behind()); /* where the kernel did not say */
     boot_is(boot + 1);
     CHECK(is_left_behind());
     CHECK_EQUAL(join_as(9, &geometry).answer, SN_E_GONE, "some of its pages may never have reached the disk");
@@ -557,7 +557,7 @@ static void a_file_system_that_reserves_nothing_is_refused(void)
     CHECK(!is_linked());
 }
 
-static void the_last_changes_of_the_split_are_told(void)
+static void the_last_changes_of_the_split_are_kept(void)
 {
     process a = joined(7, SN_ATTACH_CREATED);
     sn_store_stats stats;
@@ -626,10 +626,10 @@ int main(int argc, char **argv)
                                           without_memory_for_its_row_nobody_comes,
                                           rows_run_out,
                                           only_what_was_asked_for_is_joined,
-                                          a_job_is_told_by_its_attachments,
-                                          processes_tell_their_pace,
-                                          processes_tell_that_they_exchange,
-                                          the_last_changes_of_the_split_are_told,
+                                          a_job_is_known_by_its_attachments,
+                                          processes_publish_their_pace,
+                                          processes_publish_that_they_exchange,
+                                          the_last_changes_of_the_split_are_kept,
                                           a_job_of_many_processes_is_counted_once};
     const uint32_t n_cases = sizeof cases / sizeof *cases;
 

@@ -233,7 +233,7 @@ static void check_lies(uint64_t seed, unsigned first)
         ask_all(remote, seed + 100 * lie);
         sn_remote_look(remote, 0, &counts);
         if (lie < LIES) {
-            CHECK(atomic_load(&host.told[lie]) > 0);
+            CHECK(atomic_load(&host.lies_used[lie]) > 0);
             int is_value = lie == FLIPPED || lie == OTHERS || lie == SHORTER;
             CHECK_EQUAL(counts.wrong > 0, is_value, "lie %u", lie);
             if (lie != CLOSES) /* on a connection that was used before, another one is tried */

@@ -225,7 +225,7 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
     memset(p->drawn, 0, sizeof p->drawn);
     p->n_hand = p->n_offers = p->n_copies = 0;
     CHECK_EQUAL(sn_member_open(p->segment, &options, &p->member, &joined), 0, "player %u", p->number);
-    if (joined == 0 && options.client.shares && options.substitutes) /* as others are told in its process's row */
+    if (joined == 0 && options.client.shares && options.substitutes) /* as others see in its process's row */
         CHECK(atomic_load(&p->segment->rows[p->process_row].exchanges) != 0);
     while (steps-- && (sn_member_left(p->member) || p->n_hand || p->n_copies)) {
         uint32_t next = sn_rng_below(&p->rng, 4);

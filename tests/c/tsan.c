@@ -1,5 +1,5 @@
 /*
- * tsan.c -- what ThreadSanitizer has to be told about the segment's lock.
+ * tsan.c -- what ThreadSanitizer has to know about the segment's lock.
  *
  *   flock(LOCK_EX)               orders after  flock(LOCK_UN), close()
  *   fcntl(F_OFD_SETLK, F_WRLCK)  orders after  fcntl(F_OFD_SETLK, F_UNLCK), close()

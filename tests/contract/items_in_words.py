@@ -25,12 +25,12 @@ _PLAIN = (type(None), bool, int, str, bytes, range, slice, type)
 
 def in_words(value: Any) -> Words:
     """What an item is, and which of its tensors and arrays have memory in common."""
-    told = _Telling()
-    words = told.of(value)
-    return words, tuple(sorted(overlaps(told.tensors)))
+    walk = _Walk()
+    words = walk.of(value)
+    return words, tuple(sorted(overlaps(walk.tensors)))
 
 
-class _Telling:
+class _Walk:
     def __init__(self) -> None:
         self.met: dict[int, int] = {}
         self.kept: list[Any] = []  # so that no id is used twice
@@ -56,7 +56,7 @@ class _Telling:
 
     def _attributes(self, value: Any) -> Iterable[Words]:
         if isinstance(value, (np.ndarray, Image.Image, torch.nn.Module)) or _is_nested(value):
-            return  # what they have is told otherwise, or is of the library alone
+            return  # what they have is described otherwise, or is of the library alone
         if attributes := getattr(value, "__dict__", None):
             yield "with", self._pairs(attributes)
 
@@ -145,7 +145,7 @@ class _Telling:
 
 
 def _type(dtype: np.dtype) -> Words:
-    """Whether NumPy was asked to align the fields is not told: equal types may differ in that."""
+    """Whether NumPy was asked to align the fields is not said: equal types may differ in that."""
     return repr(dtype) if dtype.names is None else (repr(dtype.fields), dtype.itemsize)
 
 

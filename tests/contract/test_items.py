@@ -1,7 +1,7 @@
 """Whatever torch's loader delivers of an item, Seneca's delivers, also of one that another job has made.
 
 Each kind of item is a few samples of one dataset, and each batch is of one kind. The batches of one job are
-made by itself, or by another job before. An item has a random number beside it, which tells who made it.
+made by itself, or by another job before. An item has a random number beside it, which shows who made it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WORKERS = {
     "forkserver": {"num_workers": 1, "multiprocessing_context": "forkserver"},
 }
 METHODS = pytest.mark.parametrize("workers", size(["here", "forked"], list(WORKERS)))
-AHEAD = 8  # batches that a job may draw before it is told to go on
+AHEAD = 8  # batches that a job may draw before it is asked to go on
 
 
 class Kinds(Dataset):
@@ -72,7 +72,7 @@ def load(cls: type[DataLoader], names: list[str], workers: str, **options: Any) 
     return cls(Kinds(names), batch_size=EACH, collate_fn=collate, **options)
 
 
-def told(batches: Iterable[Any], names: list[str]) -> dict[str, Any]:
+def in_words_of(batches: Iterable[Any], names: list[str]) -> dict[str, Any]:
     """Of each kind: its random numbers, and what its items and their batch are, in words."""
     found: dict[str, Any] = {}
     for name, (numbers, values, collated) in zip(names, batches, strict=True):
@@ -89,7 +89,7 @@ def named(workers: str) -> list[str]:
 @functools.cache
 def of_torch(workers: str) -> dict[str, Any]:
     names = named(workers)
-    return told(load(DataLoader, names, workers), names)
+    return in_words_of(load(DataLoader, names, workers), names)
 
 
 def assert_as_torch(given: dict[str, Any], workers: str) -> None:
@@ -119,12 +119,12 @@ def _other_job(pipe: Process, workers: str, options: dict[str, Any]) -> None:
     names = named(workers)
     loader = load(seneca.DataLoader, names, "here", **options)
     while True:
-        told_to = pipe.receive(None)
-        if told_to == "begin":
+        asked_to = pipe.receive(None)
+        if asked_to == "begin":
             batches = begun(loader)
             pipe.send(None)
         else:
-            pipe.send(told(batches, names))
+            pipe.send(in_words_of(batches, names))
 
 
 def begun(loader: DataLoader) -> Iterator[Any]:
@@ -143,7 +143,7 @@ def shared() -> dict[str, Any]:
 @METHODS
 def test_every_kind_is_delivered_as_torch_delivers_it(workers):
     names = named(workers)
-    assert_as_torch(told(load(seneca.DataLoader, names, workers, cache=None), names), workers)
+    assert_as_torch(in_words_of(load(seneca.DataLoader, names, workers, cache=None), names), workers)
 
 
 @METHODS
@@ -163,13 +163,13 @@ def test_every_kind_that_another_job_made_is_delivered_as_torch_delivers_it(work
         mine = begun(loader)
         begin()
         theirs = take()
-        assert_as_torch(ours := told(mine, names), workers)
+        assert_as_torch(ours := in_words_of(mine, names), workers)
         assert served(ours, theirs) == SHARED, loader.explain()
         del mine
         if workers == "here":  # the other has none either, and is now the one that is served
             assert_as_torch(theirs, workers)
             begin()
-            ours = told(begun(loader), names)
+            ours = in_words_of(begun(loader), names)
             assert_as_torch(theirs := take(), workers)
             assert_as_torch(ours, workers)
             assert served(ours, theirs) == SHARED, loader.explain()
@@ -189,7 +189,7 @@ def test_torchs_own_loader_delivers_every_kind_of_a_shared_dataset(workers, shar
     options = WORKERS[workers] | ({"timeout": PATIENCE_S} if workers != "here" else {})
     loader = DataLoader(dataset, batch_sampler=batches, collate_fn=collate, **options)
     for _ in range(2):
-        assert_as_torch(told(loader, names), workers)
+        assert_as_torch(in_words_of(loader, names), workers)
 
 
 @pytest.mark.parametrize("cache", [False, True])

@@ -41,7 +41,7 @@ def test_an_exception_in_this_process_comes_as_it_is(load):
 
 
 @pytest.mark.stock
-def test_an_exception_in_a_worker_keeps_its_type_and_tells_where_it_was(load):
+def test_an_exception_in_a_worker_keeps_its_type_and_says_where_it_was(load):
     error = outcomes(iter(load(Failing(SAMPLES, toys.raise_value_error), batch_size=4, num_workers=2)))[1]
     assert type(error) is ValueError
     assert text_of(error).startswith(
@@ -122,13 +122,13 @@ def test_a_worker_that_dies_is_an_error_that_names_it(load, end, tmp_path, capfd
         batches = iter(loader)
         while len(seen) < 6 and not isinstance(error := outcomes(batches, 1)[0], Exception):
             seen.append(error)
-    except RuntimeError as early:  # the worker can end while the others are still told what to make
+    except RuntimeError as early:  # the worker can end while the others still get what to make
         error = early
         error.__traceback__ = error.__cause__ = error.__context__ = None  # they hold the iterator
     workers = {int(path.name) for path in tmp_path.iterdir()}
     assert seen == [[0, 1], [2, 3], [6, 7], [8, 9], [10, 11]][: len(seen)]
     if load.is_torch and isinstance(error, (OSError, EOFError)):
-        return  # what the worker had begun to send has broken off, and that is all that torch tells
+        return  # what the worker had begun to send has broken off, and that is all that torch says
     assert type(error) is RuntimeError
     # Where jobs share, both workers may have made the sample, as an example.
     died = re.search(
@@ -189,7 +189,7 @@ def test_an_index_that_is_not_there_is_the_dataset_s_error(load):
 
 
 def train(load, connection):
-    """Load in a process of its own, slowly, and tell the workers' pids."""
+    """Load in a process of its own, slowly, and send the workers' pids."""
     batches = iter(load(Made(10**6, toys.slow), num_workers=2, prefetch_factor=100, collate_fn=keep))
     next(batches), next(batches)  # one of each worker, so that both are past their beginning
     connection.send([child.pid for child in multiprocessing.active_children()])
@@ -252,11 +252,13 @@ def test_ctrl_c_ends_a_job_with_one_keyboard_interrupt(jobs, name):
     job = jobs[name]
     assert job.stdout.readline() == "ready\n"
     os.killpg(job.pid, signal.SIGINT)
-    _, told = job.communicate(timeout=PATIENCE_S)
+    _, errors = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == -signal.SIGINT
-    assert [line for line in told.splitlines() if "KeyboardInterrupt" in line] == ["KeyboardInterrupt"], told
+    assert [line for line in errors.splitlines() if "KeyboardInterrupt" in line] == ["KeyboardInterrupt"], (
+        errors
+    )
     # A worker of torch's that sends a batch just then adds an error of its own.
-    assert told.rstrip().endswith("KeyboardInterrupt") or name.startswith("torch"), told
+    assert errors.rstrip().endswith("KeyboardInterrupt") or name.startswith("torch"), errors
     with pytest.raises(ProcessLookupError):
         os.killpg(job.pid, 0)  # nobody of its group is left
 

@@ -240,24 +240,24 @@ def test_there_is_no_worker_info_in_this_process(load):
     assert get_worker_info() is None
 
 
-class Told(Count):
+class Left(Count):
     """Its first sample is what ``worker_init_fn`` left on the worker's dataset."""
 
-    told = None
+    left = None
 
     def __iter__(self):
-        yield self.told
+        yield self.left
 
 
-def tell(worker):
+def leave(worker):
     info = get_worker_info()
     assert info.id == worker and torch.initial_seed() == info.seed
-    info.dataset.told = (worker, info.seed)
+    info.dataset.left = (worker, info.seed)
 
 
 def test_worker_init_fn_comes_after_seeding_and_before_the_dataset_is_iterated(load):
     base = seeded(9, one_number)
-    loader = load(Told(1), batch_size=None, num_workers=2, worker_init_fn=tell)
+    loader = load(Left(1), batch_size=None, num_workers=2, worker_init_fn=leave)
     assert seeded(9, lambda: list(loader)) == [[0, base], [1, base + 1]]
 
 

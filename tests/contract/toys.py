@@ -88,7 +88,7 @@ class SizedCount(Count):
 
 
 class Locked(Numbers):
-    """As :class:`Numbers`, with something that nobody can tell from another's."""
+    """As :class:`Numbers`, with something that nobody can distinguish from another's."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)

@@ -80,7 +80,7 @@ def text_of(node):
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def told():
+def said():
     """Where Seneca raises one of its errors or warns, with a text of its own."""
     for path in sorted((ROOT / "seneca").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -95,16 +95,16 @@ def told():
                 yield pytest.param(text, id=where)
 
 
-TOLD = [*told()]
+SAID = [*said()]
 
 
-@pytest.mark.parametrize("text", TOLD)
+@pytest.mark.parametrize("text", SAID)
 def test_the_page_has_what_seneca_says(text):
     parts = [part.strip() for message in quoted() for part in message.split("...")]
     assert any(part in text for part in filter(None, parts)), f"the page does not quote {text!r}"
 
 
 def test_messages_are_found_and_missed():
-    assert len(TOLD) > 40
+    assert len(SAID) > 40
     assert len(quoted()) > 60
     assert "no source says this, with letters: \u00e6" not in literals()

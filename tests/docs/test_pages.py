@@ -146,7 +146,7 @@ def test_python_of(page, place, capsys):
             if FRAMEWORKS & imports_of(block.text):
                 assert name_of(page) == "docs/frameworks.md"
                 continue
-            lines = "\n" * block.line + block.text  # errors tell the page's own line
+            lines = "\n" * block.line + block.text  # errors have the page's own line
             exec(compile(lines, str(page), "exec"), namespace)
             printed = capsys.readouterr().out
             for part in (part for line in block.text.splitlines() for part in promised(line)):
@@ -381,7 +381,7 @@ def test_sentences_are_short(page):
     assert long == []
 
 
-def test_sentences_are_told_apart(tmp_path):
+def test_sentences_are_separated(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "# A heading\n\nOne, by Desai et al. in `a b c`.\nTwo\nruns on! Three.\n\n| a | b |\n\n"

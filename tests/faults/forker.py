@@ -1,4 +1,4 @@
-"""Forks a job for each line that it is told, so that a test need not wait until torch is imported.
+"""Forks a job for each line that it is given, so that a test need not wait until torch is imported.
 
 ::
 
@@ -33,13 +33,13 @@ def wait(pid, seconds):
 def serve():
     """Until there is a job to be run, in a child; None: there is none any more."""
     for line in sys.stdin:
-        told = json.loads(line)
-        if "wait" in told:
-            print(json.dumps(wait(told["wait"], told["s"])), flush=True)
+        asked = json.loads(line)
+        if "wait" in asked:
+            print(json.dumps(wait(asked["wait"], asked["s"])), flush=True)
             continue
         pid = os.fork()
         if pid == 0:
-            return told
+            return asked
         print(pid, flush=True)
     return None
 

@@ -1,4 +1,4 @@
-"""What a small job was given, and what it was told."""
+"""What a small job was given, and what it was warned of."""
 
 import warnings
 

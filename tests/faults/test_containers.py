@@ -27,7 +27,7 @@ CLONE_NEWPID = 0x20000000
 
 
 def train(pipe, pictures, job, workers):
-    """What a job does when it is told to begin: two epochs. Tells what :meth:`Container.numbers` returns."""
+    """What a job does when it is asked to begin: two epochs. Sends what :meth:`Container.numbers` returns."""
     torch.set_num_threads(1)  # OpenMP's threads are the parent's and did not come along
     pipe.receive()
     dataset = seneca.ImageFolder(pictures, T.Compose([T.RandomResizedCrop(32)]))
@@ -168,7 +168,7 @@ def test_without_the_folder_containers_do_not_share(segment_folder, picture_fold
 
 
 def test_a_container_that_is_killed_leaves_nothing_to_the_next(segment_folder, picture_folder):
-    """Who lives is told across pid namespaces: each job is process 1 of its own."""
+    """Who lives is known across pid namespaces: each job is process 1 of its own."""
 
     def work():
         a, b = (Container(segment_folder, picture_folder, job, workers=2) for job in "ab")

@@ -79,7 +79,7 @@ def cloned(batch):
 
 
 def epochs_in_step(*loaders, epochs=EPOCHS, at_batch=None):
-    """What each gives, epoch by epoch, where all take a batch in turn. ``at_batch`` is told of each turn."""
+    """What each gives, epoch by epoch, where all take a batch in turn. Each turn is given to ``at_batch``."""
     given = [[[] for _ in range(epochs)] for _ in loaders]
     turn = 0
     for epoch in range(epochs):
@@ -195,11 +195,11 @@ def test_a_host_that_cannot_be_named_prepares_all(folder, server, name, hosts, m
 
 
 def test_what_is_counted(folder, server, hosts, tmp_path, monkeypatch):
-    """Copies are no reads and no files that servers keep, and the audit's log tells the same as stats()."""
+    """Copies are no reads and no files that servers keep, and the audit's log says the same as stats()."""
     monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "audit"))
     for _ in loader(seneca.ImageFolder(folder, TRANSFORM), hosts[2], server.url):
         pass  # the server has all files
-    while int(server.tell("DBSIZE")[1:]) < COUNT:
+    while int(server.ask("DBSIZE")[1:]) < COUNT:
         time.sleep(0.01)
     decoded = {"split": "0-80-20", "cache_bytes": "256MiB"}
     pair = [loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url, **decoded) for host in hosts[:2]]
@@ -231,16 +231,16 @@ def test_planted_copies_are_not_used(folder, server, name, hosts):
     wanted = alone(seneca.ImageFolder(folder, TRANSFORM), name, 1)
     pair = [loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url) for host in hosts[:2]]
     epochs_in_step(*pair, epochs=1)
-    short_lived = [key for key in keys(server, "seneca:*") if int(server.tell("PTTL", key)[1:]) > 0]
+    short_lived = [key for key in keys(server, "seneca:*") if int(server.ask("PTTL", key)[1:]) > 0]
     copies = [key for key in short_lived if not key.endswith(":4294967295")]  # and not the roster
     assert len(copies) > COUNT // 4
     for key in copies:
-        server.tell("SETRANGE", key, "100", "wrong")
+        server.ask("SETRANGE", key, "100", "wrong")
     third = loader(seneca.ImageFolder(folder, TRANSFORM), hosts[2], server.url)
     (given,) = epochs_in_step(third, epochs=1)
     assert same(given[0], wanted[0])
-    (told,) = third.stats()["remote"].values()
-    assert told["wrong"] > 0 and counts(third)[1] == 0
+    (counted,) = third.stats()["remote"].values()
+    assert counted["wrong"] > 0 and counts(third)[1] == 0
 
 
 @pytest.mark.parametrize("fail", [kill, stop, restart_empty, fill_up])
@@ -282,10 +282,10 @@ def test_a_host_that_dies_leaves_the_others_what_they_get_alone(folder, server, 
         for job in jobs:
             job.stdin.write("\n")
             job.stdin.flush()
-        told = [[job.stdout.readline().split() for _ in range(3)] for job in jobs]
-        assert sum(int(copies) for host in told for _, copies in host[-1:]) > 0
+        lines = [[job.stdout.readline().split() for _ in range(3)] for job in jobs]
+        assert sum(int(copies) for host in lines for _, copies in host[-1:]) > 0
         jobs[0].send_signal(how)
-        for job, before in zip(jobs[1:], told[1:], strict=True):
+        for job, before in zip(jobs[1:], lines[1:], strict=True):
             out, errors = job.communicate()
             assert job.returncode == 0, errors
             before += [line.split() for line in out.splitlines()]
@@ -294,6 +294,6 @@ def test_a_host_that_dies_leaves_the_others_what_they_get_alone(folder, server, 
         jobs[0].wait()
         for left in glob.glob(f"/dev/shm/*{hosts[0]}*"):
             os.unlink(left)
-    first, second = ([digest for digest, _ in host] for host in told[1:])
+    first, second = ([digest for digest, _ in host] for host in lines[1:])
     assert len(first) == 8 and first == second
-    assert [digest for digest, _ in told[0]] == first[:3]
+    assert [digest for digest, _ in lines[0]] == first[:3]

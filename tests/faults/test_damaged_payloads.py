@@ -118,7 +118,7 @@ def test_where_the_file_is_bad_as_well_it_is_blamed(picture_folder, name, way):
 
 
 class Fails:
-    """A transform that fails once it is told to."""
+    """A transform that fails once the test says so."""
 
     def __init__(self):
         self.fails = False

@@ -38,8 +38,8 @@ class Forker:
             env={**os.environ, "LD_PRELOAD": str(preloaded), "PYTHONPATH": path},
         )
 
-    def ask(self, **told):
-        self._process.stdin.write(json.dumps(told) + "\n")
+    def ask(self, **question):
+        self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 

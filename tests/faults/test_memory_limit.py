@@ -193,7 +193,7 @@ def test_ctrl_c_while_memory_is_reserved_leaves_nothing(load, name, monkeypatch)
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sample_cache._Patience, "tell_progress", interrupted)
+    monkeypatch.setattr(sample_cache._Patience, "report_progress", interrupted)
     with pytest.raises(KeyboardInterrupt):
         seneca.SampleCache.create(name, load().dataset, cache_bytes="4MiB")
     assert objects_of(name) == []

@@ -88,7 +88,7 @@ def test_the_second_reads_nothing_from_storage(folder, alone, server, workers):
     assert [same(batches(second), epoch) for epoch in alone] == [True, True]
     assert second.stats()["read_bytes"] == 0
     assert of(second, server)["wrong"] == of(second, server)["failures"] == 0
-    assert int(server.tell("DBSIZE")[1:]) == COUNT
+    assert int(server.ask("DBSIZE")[1:]) == COUNT
 
 
 def test_a_tar_archive_on_two_servers(folder, server, tmp_path):
@@ -102,7 +102,7 @@ def test_a_tar_archive_on_two_servers(folder, server, tmp_path):
         second = loader(seneca.open(tmp_path / "all.tar", TRANSFORM), remote)
         assert same(batches(second), wanted) and second.stats()["read_bytes"] == 0
         for one in (server, other):
-            assert int(one.tell("DBSIZE")[1:]) > COUNT // 4
+            assert int(one.ask("DBSIZE")[1:]) > COUNT // 4
 
 
 JOB = """
@@ -127,22 +127,22 @@ def test_hosts_read_each_file_from_storage_about_once(folder, server):
     jobs = [
         ready.Script("-c", JOB, folder, server.url, env={**os.environ, "SENECA_DIR": ""}) for _ in range(3)
     ]
-    told = []
+    printed = []
     for job in jobs:
         job.stdin.write("\n")
         job.stdin.flush()
     for job in jobs:
         out, errors = job.communicate()
         assert job.returncode == 0, errors
-        told.append(tuple(map(int, out.split())))
-    assert [wrong for _, _, wrong, _ in told] == [0, 0, 0]
-    misses = sum(misses for _, misses, _, _ in told)
+        printed.append(tuple(map(int, out.split())))
+    assert [wrong for _, _, wrong, _ in printed] == [0, 0, 0]
+    misses = sum(misses for _, misses, _, _ in printed)
     # Two jobs may read the same file before one of them has left it.
-    assert COUNT <= misses < 2 * COUNT, told
+    assert COUNT <= misses < 2 * COUNT, printed
 
 
 def want_a_password(server):
-    assert server.tell("CONFIG", "SET", "requirepass", "new") == "+OK"
+    assert server.ask("CONFIG", "SET", "requirepass", "new") == "+OK"
     # Who is logged in stays so; all have to come again.
     with socket.create_connection(("127.0.0.1", server.port), 5) as one:
         words = ("AUTH", "new")
@@ -184,7 +184,7 @@ def test_epochs_are_left_while_servers_are_asked(folder, server, workers):
     one = loader(seneca.ImageFolder(folder, TRANSFORM), server.url, workers)
     for round_ in range(size(20, 40)):
         if round_ % 3 == 0:
-            assert server.tell("FLUSHALL") == "+OK"
+            assert server.ask("FLUSHALL") == "+OK"
         epoch = iter(one)
         for _ in range(rng.integers(0, 5)):
             next(epoch)
@@ -227,7 +227,7 @@ def test_with_tls_the_second_reads_nothing_from_storage(folder, alone, tmp_path,
         ("no TLS", "does not answer, as one that does not speak it|what answers there does not speak it"),
     ],
 )
-def test_a_server_that_cannot_be_trusted_is_told_nothing(
+def test_a_server_that_cannot_be_trusted_is_sent_nothing(
     folder, alone, tmp_path, authority, trouble, message
 ):
     """An epoch comes from storage, and the warning says why. The server never has a file or the password."""
@@ -248,7 +248,7 @@ def test_a_server_that_cannot_be_trusted_is_told_nothing(
         (counts,) = one.stats()["remote"].values()
         assert counts["hits"] == counts["misses"] == 0 and counts["failures"] > 0
         assert counts["message"].startswith("TLS: ")
-        assert server.tell("DBSIZE") == ":0"
+        assert server.ask("DBSIZE") == ":0"
 
 
 def test_wrong_bytes_are_never_served(folder, alone, server):
@@ -258,9 +258,9 @@ def test_wrong_bytes_are_never_served(folder, alone, server):
     generator = np.random.default_rng(3)
     for sample in range(COUNT):
         key = f"seneca:{data.fingerprint().hex()}:{sample}"
-        length = int(server.tell("STRLEN", key)[1:])
+        length = int(server.ask("STRLEN", key)[1:])
         at = int(generator.integers(length))
-        server.tell("SETBIT", key, str(8 * at + int(generator.integers(8))), "1")
+        server.ask("SETBIT", key, str(8 * at + int(generator.integers(8))), "1")
     one = loader(data, server.url)
     assert same(batches(one), alone[0])
     assert of(one, server)["wrong"] > COUNT // 4, "half of the bits were set before"

@@ -119,7 +119,7 @@ def _colours() -> Iterator[File]:
     yield File("cmyk-called-ycbcr.jpg", _adobe(inks, 1))
     yield File("rgb.jpg", rgb)
     yield File("rgb-called-ycbcr.jpg", _adobe(rgb, 1))
-    yield File("rgb-told-by-its-names-only.jpg", component_ids(without(rgb, 0xEE), b"RGB"))
+    yield File("rgb-known-by-its-names-only.jpg", component_ids(without(rgb, 0xEE), b"RGB"))
     yield File("rgb-of-an-unknown-transform.jpg", _adobe(rgb, 7))
     yield File("ycbcr-without-any-marker.jpg", without(PLAIN, APP0))
     yield File("ycbcr-of-strange-names.jpg", component_ids(without(PLAIN, APP0), b"\x00\x2a\xff"))
@@ -215,11 +215,11 @@ def _sizes() -> Iterator[File]:
     yield File("size-2x65500-progressive.jpg", saved(picture(2, 65500), progressive=True))
     yield File("height-0.jpg", sized(PLAIN, 0, 50), REFUSED)
     yield File(
-        "height-0-and-told-after-the-scan.jpg",
+        "height-0-and-given-after-the-scan.jpg",
         sized(PLAIN, 0, 50)[:-2] + segment(DNL, b"\0\x28") + EOI,
         REFUSED,
     )
-    yield File("height-told-again-after-the-scan.jpg", PLAIN[:-2] + segment(DNL, b"\0\x28") + EOI)
+    yield File("height-given-again-after-the-scan.jpg", PLAIN[:-2] + segment(DNL, b"\0\x28") + EOI)
     yield File("width-0.jpg", sized(PLAIN, 40, 0), REFUSED)
     yield File("height-less-than-the-scan-has.jpg", sized(PLAIN, 20, 50))
     yield File("height-more-than-the-scan-has.jpg", sized(PLAIN, 60, 50))

@@ -163,7 +163,7 @@ def test_a_link_to_nothing_is_named(native, tmp_path):
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_a_name_that_is_no_utf_8_is_told_all_the_same(native, tmp_path):
+def test_a_name_that_is_no_utf_8_is_shown_all_the_same(native, tmp_path):
     (tmp_path / "class").mkdir()
     with open(os.fsencode(tmp_path) + b"/class/caf\xe9.jpg", "wb") as file:
         file.write(b"\xff\xd8\xff\xe0")

@@ -47,7 +47,7 @@ def canvas(height, width):
 
 
 def crops_natively(size, scale, ratio, draws=DRAWS):
-    # To a size that no crop has, so that each is resized and its box is told.
+    # To a size that no crop has, so that each is resized and its box is seen.
     drawing = plan(("random_resized_crop", {"size": (999, 999), "scale": scale, "ratio": ratio}))
     return [drawing.route(*size, SEED, index=index)[0]["box"] for index in range(draws)]
 

@@ -284,7 +284,7 @@ def assert_drawn(engine, kind, args, expected, draws):
 
 
 def is_nearly_one_of(key, expected):
-    """Whether a factor's last digit, of single floats in torch, is all that tells two pictures apart."""
+    """Whether a factor's last digit, of single floats in torch, is all that distinguishes two pictures."""
     values = np.frombuffer(key, np.uint8).astype(int)
     return any(np.abs(values - np.frombuffer(other, np.uint8)).mean() < 0.01 for other in expected)
 
@@ -393,7 +393,7 @@ def test_a_tone_changes_as_often_as_asked(kind, p):
 
 
 def test_magnitudes_are_torchvisions_for_all_counts_of_bins():
-    """By what is told of the edit: its threshold, its bits or its factor."""
+    """By what the route says of the edit: its threshold, its bits or its factor."""
     for bins in range(2, size(12, 40)):
         plan = Plan([("trivial_augment_wide", {"num_magnitude_bins": bins})], 0, "uint8", True, ZEROS, ONES)
         edits = [edit for k in range(50 * bins) for edit in plan.route(9, 9, SEED, index=k)[0]["edits"]]

@@ -86,9 +86,9 @@ def test_what_other_chunks_say_changes_nothing(lossless, channels, flags, before
 def test_a_picture_that_may_have_to_be_turned_is_left_to_pillow():
     data = webp(pixels_of(np.random.default_rng(3), 20, 31, 3))
     for name in (b"EXIF", b"XMP "):
-        told = extended(data, 20, 31, flags=0x1C, after=[(name, b"MM\0*")])
-        assert decoded(told).shape == (20, 31, 3)
-        assert is_left(told, UPRIGHT)
+        with_metadata = extended(data, 20, 31, flags=0x1C, after=[(name, b"MM\0*")])
+        assert decoded(with_metadata).shape == (20, 31, 3)
+        assert is_left(with_metadata, UPRIGHT)
     assert np.array_equal(decoded(data, UPRIGHT), decoded(data))
 
 

@@ -1,4 +1,4 @@
-"""Another training job of this host: draws a batch and says so, then waits to be told to go on.
+"""Another training job of this host: draws a batch and says so, then waits until it may go on.
 
 What it was given, and from which forms, it writes to standard output in the end.
 """

@@ -1,4 +1,4 @@
-"""Servers of objects that run in this process, and fail as they are told: moto's S3, and a web server of
+"""Servers of objects that run in this process, and fail as the test says: moto's S3, and a web server of
 files.
 
 Each fault is for paths that end with a text, for so many requests: a status, a body that is cut off, or an
@@ -18,7 +18,7 @@ from typing import Any
 
 __all__ = ["Faults", "s3_server", "web_server"]
 
-S3_ERROR = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>as told</Message></Error>"
+S3_ERROR = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>as asked</Message></Error>"
 CODES = {403: "AccessDenied", 404: "NoSuchKey", 503: "SlowDown"}
 
 
@@ -73,7 +73,7 @@ def s3_server(faults: Faults) -> Iterator[str]:
         if isinstance(fault, int):
             body = S3_ERROR.format(code=CODES.get(fault, "Other")).encode()
             start(
-                f"{fault} as told", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
+                f"{fault} as asked", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
             )
             return [body]
         body = b"".join(inner(environ, start))

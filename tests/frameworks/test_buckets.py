@@ -204,7 +204,7 @@ def test_what_fails_is_named_with_its_object(s3, faults, fault, kind, says):
 
 
 @pytest.mark.parametrize("fault", [503, "cut"])
-def test_what_passes_is_not_told(s3, reader, faults, pictures, fault):
+def test_what_passes_is_not_reported(s3, reader, faults, pictures, fault):
     dataset = seneca.open(URL, CROP)
     url = dataset.samples[9][0]
     faults.add(url.removeprefix("s3://"), fault, times=3)

@@ -126,7 +126,7 @@ class Saves(lightning.Callback):
 def test_a_checkpoint_goes_on_with_the_samples_that_are_left(tmp_path, batches):
     whole, _ = fit(ours(Points()), callbacks=[Saves(tmp_path / "saved", batches)])
     module = Module()
-    module.epochs.append([])  # of the epoch that goes on, whose beginning Lightning does not tell again
+    module.epochs.append([])  # of the epoch that goes on, whose beginning Lightning does not report again
     trainer_of(max_epochs=2).fit(module, ours(Points()), ckpt_path=tmp_path / "saved")
     first, *rest = module.epochs
     epoch, at = divmod(batches, 13)

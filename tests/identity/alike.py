@@ -28,7 +28,7 @@ def check(scenario: Scenario, folder: Path, *, shares: bool | None = None, by_na
     """
     seen = run(scenario, folder)
     assert_nothing_wrong(seen)
-    shown = [text for one in seen for text in one.told if "nothing is shared here" in text]
+    shown = [text for one in seen for text in one.warned if "nothing is shared here" in text]
     assert not (by_names and shown), shown
     if shares is not None:
         assert [one.others > 0 for one in seen] == [shares] * 2, [one.explained for one in seen]

@@ -95,7 +95,7 @@ class Seen:
         once: Whether each epoch had every index once.
         others: How many items another job had made.
         explained: What ``explain()`` said in the end.
-        told: The texts of the warnings.
+        warned: The texts of the warnings.
         stats: What ``stats()`` said in the end.
     """
 
@@ -104,7 +104,7 @@ class Seen:
     once: bool = True
     others: int = 0
     explained: str = ""
-    told: list[str] = field(default_factory=list)
+    warned: list[str] = field(default_factory=list)
     stats: dict[str, Any] = field(default_factory=dict)
 
 
@@ -187,10 +187,10 @@ def _job(pipe: Process, scenario: Scenario, side: Side) -> None:
     multiprocessing.process._children.clear()
     torch.manual_seed(os.getpid())
     os.chdir(side.folder)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         seen = _train(pipe, scenario, side)
-    seen.told = [str(one.message) for one in told]
+    seen.warned = [str(one.message) for one in caught]
     pipe.send((ENDED, seen))
     pipe.receive()
     multiprocessing.util._exit_function()

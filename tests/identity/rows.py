@@ -64,7 +64,7 @@ def look_at(row: Row, folder: Path) -> tuple[bool, set[str], str]:
     """Let both jobs look at their datasets.
 
     Returns:
-        Whether they would share all, the names of the parts that differ, and how B's is told from others.
+        Whether they would share all, the names of the parts that differ, and how B's differs from others.
     """
     (folder / "both").mkdir()
     found = []
@@ -73,10 +73,10 @@ def look_at(row: Row, folder: Path) -> tuple[bool, set[str], str]:
         with Process(_job, row, Side(name, folder / name, folder / "both")) as job:
             found.append(job.receive())
             job.join()
-    (a, _), (b, told) = found
+    (a, _), (b, text) = found
     differ = {part for part in {**a.parts, **b.parts} if a.parts.get(part) != b.parts.get(part)}
     assert a.like == b.like
-    return a.kind == b.kind, differ, told
+    return a.kind == b.kind, differ, text
 
 
 def _job(pipe: Process, row: Row, side: Side) -> None:

@@ -1,6 +1,6 @@
 """Files that are rewritten in place, with the sizes and times that they had: nobody is served the old ones.
 
-Only their ctimes tell. Those move for other reasons too, and that costs no job its cache.
+Only their ctimes show it. Those move for other reasons too, and that costs no job its cache.
 """
 
 from __future__ import annotations
@@ -266,8 +266,8 @@ def test_why_another_cache_is_begun_is_in_the_log_once(tmp_path, caplog):
             if epoch == 2:
                 change(dataset, unseen(dataset))
             levels(loader)
-    told = [one for one in caplog.records if "before its file changed" in one.getMessage()]
-    assert [one.levelno for one in told] == [logging.INFO]
+    logged = [one for one in caplog.records if "before its file changed" in one.getMessage()]
+    assert [one.levelno for one in logged] == [logging.INFO]
     del loader
     gc.collect()
 
@@ -276,7 +276,7 @@ def test_why_another_cache_is_begun_is_in_the_log_once(tmp_path, caplog):
 
 
 class Job:
-    """A job in a process of its own, which goes on as far as it is told."""
+    """A job in a process of its own, which goes on as far as the test says."""
 
     def __init__(self, folder: Path, kind: str = "native", **options: Any) -> None:
         self._process = Process(_serve, folder, kind, options)
@@ -296,8 +296,8 @@ class Job:
     def __exit__(self, *raised: Any) -> None:
         self._process.send("end")
         if raised[0] is None:
-            told = self._process.receive()
-            assert told == [], told
+            warned = self._process.receive()
+            assert warned == [], warned
             assert self._process.join() == 0
         self._process.kill()
 
@@ -309,7 +309,7 @@ def _serve(pipe: Process, folder: Path, kind: str, options: dict[str, Any]) -> N
     torch.manual_seed(os.getpid())
     loader = load(seneca.ImageFolder(folder, KINDS[kind]), **options)
     iterator: Any = None
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         while (what := pipe.receive()) != "end":
             if what == "stats":
@@ -327,7 +327,7 @@ def _serve(pipe: Process, folder: Path, kind: str, options: dict[str, Any]) -> N
         iterator = None
         del loader
         gc.collect()
-    pipe.send([str(one.message) for one in told])
+    pipe.send([str(one.message) for one in caught])
 
 
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
@@ -369,7 +369,7 @@ def test_a_job_that_begins_after_a_change_uses_no_copy_of_the_time_before(kind, 
             assert ahead.deliver() == behind.deliver() == third.deliver() == with_new(changed)
 
 
-def test_jobs_that_meet_a_change_in_mid_epoch_are_not_told_that_they_disagree(tmp_path):
+def test_jobs_that_meet_a_change_in_mid_epoch_are_not_said_to_disagree(tmp_path):
     """What one made before the other makes again to check it, in Python."""
     folder = painted(tmp_path)
     options = {"split": "0-0-100", "check_every": 1}

@@ -333,7 +333,7 @@ def test_generated_pairs_share_only_what_is_equal():
 
 @pytest.mark.small(12)
 @pytest.mark.parametrize("name", PARTS)
-def test_each_part_alone_is_told_apart_by_its_number(name, tmp_path):
+def test_each_part_alone_differs_by_its_number(name, tmp_path):
     """Otherwise the generator would show nothing: each number counts."""
     first, second = run(Program(((name, "augment"),), (1,), (2,), True, False), tmp_path)
     assert first["items"][1] != second["items"][1], "another number is another item"

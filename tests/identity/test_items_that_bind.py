@@ -221,8 +221,8 @@ def test_the_looks_because_of_bound_attributes_have_an_end(kind, most, items, lo
     shared = seneca.SharedDataset(made, cache_bytes="4MiB")
     loader = torch.utils.data.DataLoader(shared, batch_size=1)
     epochs = 2
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         for _ in range(epochs):
             assert len(list(loader)) == SAMPLES
     assert len(looks) == epochs + most
-    assert bool(told) == (kind is Made)
+    assert bool(warned) == (kind is Made)

@@ -246,5 +246,5 @@ def test_a_hash_counts_where_code_calls_it(item, hashes, tmp_path):
     """That of a frozen dataclass is made of the hashes of its fields."""
     made = "@dataclasses.dataclass(frozen=True)\nclass C:\n    text: str\n    size: int"
     source = dataset(item, "self.c = C('x', 3)", before=made)
-    shared, _, told = look_at(Row("a hash", source), tmp_path)
-    assert shared and ("hashes" in told) == hashes
+    shared, _, text = look_at(Row("a hash", source), tmp_path)
+    assert shared and ("hashes" in text) == hashes

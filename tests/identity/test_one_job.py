@@ -523,10 +523,10 @@ class LazyHandle(torch.utils.data.Dataset):
         return index
 
 
-def test_a_handle_that_each_worker_opens_is_told_of_once_and_by_explain():
+def test_a_handle_that_each_worker_opens_is_reported_once_and_by_explain():
     loader = seneca.DataLoader(LazyHandle(), batch_size=2, num_workers=2, cache_bytes="4MiB")
-    with pytest.warns(seneca.SenecaWarning, match="its attributes changed while items were made") as told:
+    with pytest.warns(seneca.SenecaWarning, match="its attributes changed while items were made") as warned:
         for _ in range(3):
             assert sorted(int(value) for batch in loader for value in batch) == list(range(12))
-    assert len(told) == 1
+    assert len(warned) == 1
     assert loader.explain().startswith("not shared: LazyHandle is no longer shared")

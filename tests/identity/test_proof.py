@@ -91,21 +91,21 @@ def test_a_job_that_means_something_else_from_the_beginning_shares_nothing_and_s
     assert_nothing_wrong(seen)
     refused = [one for one in seen if one.explained.startswith("not shared: nothing is shared here: sample ")]
     assert len(refused) == 1, "who came first shares on, with whoever means the same"
-    (text,) = [text for text in refused[0].told if "nothing is shared here" in text]
+    (text,) = [text for text in refused[0].warned if "nothing is shared here" in text]
     assert "with other values" in text and "give each a cache= name of its own" in text
     assert refused[0].stats["served"]["storage"] == refused[0].delivered
 
 
-def test_what_differs_is_told_where_it_is_the_type(tmp_path):
+def test_what_differs_is_named_where_it_is_the_type(tmp_path):
     def make(side):
         FACTOR["now"] = side.pick(1, 1.5)
         return Unseen()
 
     seen = run(Scenario(make), tmp_path)
     assert_nothing_wrong(seen)
-    told = [text for one in seen for text in one.told if "nothing is shared here" in text]
-    assert len(told) == 1
-    assert "(int, int64 (3,))" in told[0] and "(int, float32 (3,))" in told[0]
+    texts = [text for one in seen for text in one.warned if "nothing is shared here" in text]
+    assert len(texts) == 1
+    assert "(int, int64 (3,))" in texts[0] and "(int, float32 (3,))" in texts[0]
 
 
 @pytest.mark.parametrize("workers", WORKERS, ids=["here", "workers"])
@@ -133,11 +133,11 @@ def test_a_lie_that_begins_later_is_found_and_all_jobs_go_on_alone_with_what_is_
         assert one.once
         assert {epoch for epoch, *_ in one.wrong} <= {1, 2}, "from there on all are right"
     different = sum(one.stats["different"] for one in seen)
-    refusals = sum("nothing is shared here" in text for one in seen for text in one.told)
+    refusals = sum("nothing is shared here" in text for one in seen for text in one.warned)
     assert different + refusals >= 1 and sum(one.stats["checked"] for one in seen) >= different
     for one in seen:
-        told = [text for text in one.told if "no longer share" in text or "nothing is shared here" in text]
-        assert len(told) <= 1, "once"
+        texts = [text for text in one.warned if "no longer share" in text or "nothing is shared here" in text]
+        assert len(texts) <= 1, "once"
     if different:
         violations = verify(tmp_path / "audit").violations
         assert {violation.kind for violation in violations} == {"content"}
@@ -158,8 +158,8 @@ def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):
     assert sum(one.stats["different"] for one in seen) >= 1
     for one in seen:
         assert one.once and 0 <= len(one.wrong) <= 160
-        (told,) = [text for text in one.told if "no longer share" in text]
-        assert "differs from what the cache had of it" in told
+        (text,) = [text for text in one.warned if "no longer share" in text]
+        assert "differs from what the cache had of it" in text
         assert "no longer share" in one.explained
 
 
@@ -176,8 +176,8 @@ def test_what_a_lie_has_left_since_the_last_look_goes_with_it(tmp_path):
     seen = run(Scenario(lambda side: UnseenStages(), options, within=within, epochs=5), tmp_path)
     for one in seen:
         assert one.once and {epoch for epoch, *_ in one.wrong} <= {0, 1}
-    told = [text for one in seen for text in one.told]
-    assert any("no longer share" in text or "nothing is shared here" in text for text in told), told
+    texts = [text for one in seen for text in one.warned]
+    assert any("no longer share" in text or "nothing is shared here" in text for text in texts), texts
 
 
 class Random(Unseen):
@@ -210,7 +210,7 @@ def test_random_items_are_shared_and_no_lies(kind, workers, tmp_path):
     seen = run(scenario, tmp_path)
     assert sum(one.others for one in seen) > 0
     for one in seen:
-        assert one.once and one.stats["different"] == 0, one.told
+        assert one.once and one.stats["different"] == 0, one.warned
         alone = "sharing rests on that alone: sample "
         assert (alone in one.explained) is (kind is Secret) or one.explained.count(
             "compared with what other jobs make"
@@ -248,7 +248,7 @@ def test_a_coin_that_nobody_can_set_is_no_lie(kind, key, tmp_path):
 
 
 class Visits(Unseen):
-    """An item tells how often it was made."""
+    """An item says how often it was made."""
 
     def __init__(self):
         super().__init__()
@@ -380,7 +380,7 @@ def test_generators_are_put_back_and_drawing_is_seen():
         (None, "NoneType"),
     ],
 )
-def test_items_are_told_by_types_and_sizes(item, words):
+def test_items_are_described_by_types_and_sizes(item, words):
     assert shape_of(item) == words
 
 
@@ -467,8 +467,8 @@ def test_pictures_that_change_under_a_running_job_stop_sharing_for_all_jobs(spli
         assert by_epoch[0] == by_epoch[1] == {False} and by_epoch[-1] == {True}, (
             "and the last are as they are now"
         )
-        (told,) = [text for text in one.told if "no longer share" in text]
-        assert "differs from what the cache had of it" in told
+        (text,) = [text for text in one.warned if "no longer share" in text]
+        assert "differs from what the cache had of it" in text
         assert "nothing is shared: " in one.explained and one.stats["served"]["storage"] > SAMPLES
 
 

@@ -265,8 +265,8 @@ class Jobs(RuleBasedStateMachine):
         member.end()
         self.orphans += member.under_way
         if again:
-            told = member.handle, member.mine, member.batch_size, member.drop_last, member.kind
-            Member(*told, member.epoch + 1)
+            arguments = member.handle, member.mine, member.batch_size, member.drop_last, member.kind
+            Member(*arguments, member.epoch + 1)
 
     def draw(self, member):
         if len(member.under_way) >= 3:

@@ -40,7 +40,7 @@ CASES = ALL if os.environ.get("SENECA_TEST_ALL") else {case: ALL[case] for case 
 
 
 class Drawn(Dataset):
-    """Each item with a random number, which tells one copy from another."""
+    """Each item with a random number, which distinguishes one copy from another."""
 
     def __len__(self):
         return OPAQUE

@@ -33,7 +33,7 @@ def assert_shown(picture, boxes):
     assert white == [left, top, right, bottom] if white else (right == left or bottom == top)
 
 
-def train(coco, name, *, epochs, until=None, sleep_s=0.0, told=None, **options):
+def train(coco, name, *, epochs, until=None, sleep_s=0.0, notes=None, **options):
     """What a job does: at least so many epochs, and until the file ``until`` exists."""
 
     def work(log):
@@ -53,8 +53,8 @@ def train(coco, name, *, epochs, until=None, sleep_s=0.0, told=None, **options):
                 log(epoch, ids)
                 time.sleep(sleep_s)
             epoch += 1
-        if told is not None:
-            (told / f"served {loader.stats()['served']['augmented']}").touch()
+        if notes is not None:
+            (notes / f"served {loader.stats()['served']['augmented']}").touch()
 
     return work
 
@@ -87,7 +87,7 @@ def test_jobs_share_boxes_and_one_is_killed(host: Host, coco, seed, monkeypatch)
 
 def test_jobs_serve_each_other_copies_with_boxes(host: Host, coco):
     work = train(
-        coco, host.name, epochs=8, sleep_s=0.002, told=host.folder, cache_bytes="4MiB", split="10-10-80"
+        coco, host.name, epochs=8, sleep_s=0.002, notes=host.folder, cache_bytes="4MiB", split="10-10-80"
     )  # fmt: skip
     jobs = [host.start(work) for _ in range(2)]
     assert [job.wait() for job in jobs] == [0, 0]

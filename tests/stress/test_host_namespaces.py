@@ -141,10 +141,10 @@ def test_three_hosts_read_storage_in_the_first_epoch_alone(hosts, servers, tmp_p
         for job in jobs:
             job.stdin.write("\n")
             job.stdin.flush()
-        told = [json.loads(job.stdout.readline()) for job in jobs]
+        found = [json.loads(job.stdout.readline()) for job in jobs]
         read = read_from_storage(place) - before
-        assert [digests == wanted for digests, _, _ in told] == [True] * HOSTS
-        of_stats = [bytes_ for _, bytes_, _ in told]
+        assert [digests == wanted for digests, _, _ in found] == [True] * HOSTS
+        of_stats = [bytes_ for _, bytes_, _ in found]
         if epoch == 0:
             assert whole <= sum(of_stats) <= read
             until = time.monotonic() + 60
@@ -156,7 +156,7 @@ def test_three_hosts_read_storage_in_the_first_epoch_alone(hosts, servers, tmp_p
     for job in jobs:
         _, err = job.communicate()
         assert job.returncode == 0, err
-    for _, _, remote in told:
+    for _, _, remote in found:
         assert sum(of["wrong"] + of["failures"] for of in remote.values()) == 0
         assert min(of["hits"] for of in remote.values()) > 0, "every host is asked by every other"
 

@@ -38,7 +38,7 @@ def dataset_of(files, kind):
 
 
 def batch_of(batch, dataset, kind):
-    """The pictures of a batch, and the numbers that its targets tell."""
+    """The pictures of a batch, and the numbers that its targets give."""
     if kind == "folder":
         return batch[0], None
     labels = batch["labels"]
@@ -65,9 +65,9 @@ def train(files, name, kind, *, epochs, until=None):
                 break
             for batch in loader:
                 ids = loader.last_indices
-                pictures, told = batch_of(batch, dataset, kind)
+                pictures, numbers = batch_of(batch, dataset, kind)
                 assert pictures.shape == (len(ids), 3, 32, 32) and bool(pictures.isfinite().all())
-                assert told is None or told == list(ids)
+                assert numbers is None or numbers == list(ids)
                 log(epoch, ids)
 
     return work

@@ -34,16 +34,16 @@ loader = seneca.DataLoader(
     data, 8, sampler=sampler, num_workers=1, remote=remote,
     cache=cache or None, cache_bytes="2MiB", split="0-100-0",
 )
-told = []
+found = []
 for epoch in range(int(os.environ["EPOCHS"])):
     sampler.set_epoch(epoch)
     before = loader.stats()["read_bytes"]
     seen = [int(index) for _ in loader for index in loader.last_indices]
     torch.distributed.barrier()
     time.sleep(0.5)  # for the servers to take what was sent last
-    told.append((seen, loader.stats()["read_bytes"] - before, loader.stats()["remote"]))
-with open(os.path.join(caches, f"told-{rank}.json"), "w") as file:
-    json.dump(told, file)
+    found.append((seen, loader.stats()["read_bytes"] - before, loader.stats()["remote"]))
+with open(os.path.join(caches, f"found-{rank}.json"), "w") as file:
+    json.dump(found, file)
 torch.distributed.destroy_process_group()
 """
 
@@ -67,9 +67,9 @@ def test_ranks_of_hosts_divide_epochs_and_share_what_was_read(tmp_path, cache):
         for rank in running:
             _, errors = rank.communicate()
             assert rank.returncode == 0, errors
-        stored = [int(server.tell("DBSIZE")[1:]) for server in (one, other)]
+        stored = [int(server.ask("DBSIZE")[1:]) for server in (one, other)]
     assert sum(stored) == COUNT and min(stored) > COUNT // 4
-    ranks = [json.loads((caches / f"told-{rank}.json").read_text()) for rank in range(2)]
+    ranks = [json.loads((caches / f"found-{rank}.json").read_text()) for rank in range(2)]
     for epoch in range(EPOCHS):
         (mine, my_bytes, _), (others, other_bytes, _) = (rank[epoch] for rank in ranks)
         assert len(mine) == len(others) == COUNT // 2

@@ -87,7 +87,7 @@ def whole_epochs(job):
 
 @pytest.fixture
 def children(monkeypatch):
-    """Tells the processes that this one has begun, and those that they have left behind.
+    """Gives the processes that this one has begun, and those that they have left behind.
 
     At the small size torch's workers look often whether their job is there.
     """
@@ -95,13 +95,13 @@ def children(monkeypatch):
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
-    def tell():
+    def find():
         pids = set()
         for thread in Path("/proc/self/task").iterdir():
             pids |= set(map(int, (thread / "children").read_text().split()))
         return {pid for pid in pids if os.waitid(os.P_PID, pid, EXITED) is None}
 
-    yield tell
+    yield find
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 

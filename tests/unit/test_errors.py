@@ -12,7 +12,7 @@ SEGMENT = [cls for cls in CLASSES if issubclass(cls, errors.SegmentError)]
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_every_error_is_senecas_own_and_tells_its_remedy(cls):
+def test_every_error_is_senecas_own_and_names_its_remedy(cls):
     assert issubclass(cls, errors.SenecaError)
     assert cls is errors.SenecaError or "Remedy:" in cls.__doc__
 
@@ -35,7 +35,7 @@ def test_a_segment_error_keeps_the_systems_number():
     assert error.errno == 28 and "no room" in str(error)
 
 
-def test_a_decode_error_names_the_file_even_when_told_later():
+def test_a_decode_error_names_the_file_even_when_set_later():
     error = errors.LeftToPillowError("no marker")
     assert str(error) == "no marker"
     error.path = Path("cats/1.png")

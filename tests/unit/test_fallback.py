@@ -1,4 +1,4 @@
-"""Where Seneca is off, a script for it runs unchanged on plain torch, and is told so once."""
+"""Where Seneca is off, a script for it runs unchanged on plain torch, and Seneca says so once."""
 
 import os
 import subprocess

@@ -12,7 +12,7 @@ import torch
 import seneca
 import seneca.testing
 from seneca import transforms as T
-from seneca.loader import _tell_that_ranks_do_not_divide
+from seneca.loader import _warn_of_undivided_ranks
 
 
 @pytest.fixture
@@ -206,11 +206,11 @@ def test_more_batches_may_be_prepared_ahead_than_there_are(size, grade, order, p
     assert loader.prefetch_factor == 2**40
 
 
-def test_a_process_is_told_once_that_ranks_do_not_divide():
-    _tell_that_ranks_do_not_divide.cache_clear()
-    with warnings.catch_warnings(record=True) as told:
+def test_a_process_is_warned_once_of_undivided_ranks():
+    _warn_of_undivided_ranks.cache_clear()
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         for _ in range(3):
-            _tell_that_ranks_do_not_divide(2)
-    _tell_that_ranks_do_not_divide.cache_clear()
-    assert len(told) == 1 and "DistributedSampler" in str(told[0].message)
+            _warn_of_undivided_ranks(2)
+    _warn_of_undivided_ranks.cache_clear()
+    assert len(warned) == 1 and "DistributedSampler" in str(warned[0].message)

@@ -39,7 +39,7 @@ def pictures(tmp_path_factory):
 
 
 class Drawn(Dataset):
-    """Each item with a random number, which tells one copy from another."""
+    """Each item with a random number, which distinguishes one copy from another."""
 
     def __init__(self, count=23):
         self.count = count
@@ -78,7 +78,7 @@ def loader_of(dataset, **options):
 
 
 def batches_of(loader):
-    """Yields the indices of each batch, and what tells its copies from others."""
+    """Yields the indices of each batch, and what distinguishes its copies from others."""
     own = getattr(loader.dataset, "indices", None)
     index_of = None if own is None else {sample: index for index, sample in enumerate(own)}
     for batch in loader:
@@ -289,7 +289,7 @@ def test_every_rank_that_only_shuffles_has_all_samples_and_one_says_so(name, mon
         monkeypatch.setenv(variable, value)
     torch.manual_seed(1)
     alone = indices_of(seneca.DataLoader(Drawn(), 4, shuffle=True, collate_fn=list, cache=None))
-    loader_module._tell_that_ranks_do_not_divide.cache_clear()
+    loader_module._warn_of_undivided_ranks.cache_clear()
     loader = seneca.DataLoader(
         Drawn(), 4, shuffle=True, collate_fn=list, cache=name, cache_bytes="2MiB", share="none"
     )
@@ -305,7 +305,7 @@ def test_every_rank_that_only_shuffles_has_all_samples_and_one_says_so(name, mon
     ]
     for k, (other, environment) in enumerate(silent):
         if k > 0:
-            loader_module._tell_that_ranks_do_not_divide.cache_clear()
+            loader_module._warn_of_undivided_ranks.cache_clear()
         for variable, value in environment.items():
             monkeypatch.setenv(variable, value)
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What a loader tells of itself while it iterates: to its user, and to those who watch its cache."""
+"""What a loader reports of itself while it iterates: to its user, and to those who watch its cache."""
 
 import gc
 import logging
@@ -52,7 +52,7 @@ def kinds(folder, name):
     }
 
 
-def told(name):
+def work_of(name):
     (job,) = find(name).view.jobs
     (work,) = job.work
     return work
@@ -64,7 +64,7 @@ def test_what_watchers_see_is_what_the_loader_did(picture_folder, name, kind):
     for _ in range(EPOCHS):
         for _ in loader:
             pass
-    seen, stats = told(name), loader.stats()
+    seen, stats = work_of(name), loader.stats()
     places = len(loader.dataset)
     assert (seen.epoch, seen.place, seen.places, seen.batch_size) == (EPOCHS - 1, places, places, 8)
     assert (seen.threads, seen.rank, seen.ranks) == (max(1, loader.num_workers), 0, 1)
@@ -78,7 +78,7 @@ def test_what_watchers_see_is_what_the_loader_did(picture_folder, name, kind):
     assert seen.spent_ns["item" if kind == "items" else "decode"] > 0
 
 
-def test_why_items_take_long_is_told(name):
+def test_why_items_take_long_is_published(name):
     """Two workers sleep 0.8 s in an epoch, together, and perhaps wait for a core besides.
 
     On a busy host they take 0.1 s of CPU to begin with.
@@ -89,28 +89,28 @@ def test_why_items_take_long_is_told(name):
     found = loader.diagnose()
     assert (found.epoch, found.delivered, found.ended) == (0, 40, True)
     assert next(iter(found.causes)) in ("storage", "cores"), "nobody computes anything"
-    spent_ns = told(name).spent_ns
+    spent_ns = work_of(name).spent_ns
     assert spent_ns["storage"] + spent_ns["cores"] >= 800_000_000
     assert str(found).startswith("epoch 0 waited ")
 
 
-def test_a_wait_for_other_jobs_is_told_as_such(picture_folder, name):
+def test_a_wait_for_other_jobs_is_shown_as_such(picture_folder, name):
     loader = pictures(picture_folder, 1, cache=name)
     for _ in loader:
-        # What a batch tells whose copies other jobs were making.
+        # What a batch reports whose copies other jobs were making.
         loader._session.counts.stall_s += 0.5
         loader._session.counts.peer_wait_s += 0.5
-    assert told(name).stall_ns["peers"] == pytest.approx(3e9)
+    assert work_of(name).stall_ns["peers"] == pytest.approx(3e9)
     assert next(iter(loader.diagnose().causes)) == "peers"
 
 
-def test_torchs_own_loader_over_a_shared_dataset_tells_what_it_can(name):
+def test_torchs_own_loader_over_a_shared_dataset_publishes_what_it_can(name):
     shared = seneca.SharedDataset(Slow(400), cache=name, cache_bytes="4MiB")
     batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 8, drop_last=False)
     loader = torch.utils.data.DataLoader(shared, batch_sampler=batches, num_workers=1)
     for _ in loader:
         pass
-    seen = told(name)
+    seen = work_of(name)
     assert 0 < seen.delivered <= 400 and sum(seen.stall_ns.values()) == 0
 
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_measured_is_not_diagnosed():
         loader.diagnose()
 
 
-def test_nobody_is_kept_by_what_is_told(picture_folder, name):
+def test_nobody_is_kept_by_what_is_published(picture_folder, name):
     """A loader that is let go of leaves its cache at once, without a collection of cycles."""
     gc.collect()
     gc.disable()

@@ -120,7 +120,7 @@ def test_a_loader_with_a_cache_made_by_hand_can_be_pickled_and_counts_anew(pictu
 
 
 def job_of_workers(connection, shared):
-    """Tell which job the workers of a loader here belong to, and this process."""
+    """Send which job the workers of a loader here belong to, and this process."""
     from seneca._runtime.distributed import job_key
 
     shared.dataset.transform = lambda index: job_key()
@@ -141,32 +141,32 @@ def test_workers_belong_to_the_job_of_the_process_that_loads_not_of_the_one_that
     assert of_worker == of_process != shared._job_key
 
 
-class Told(Dataset):
-    """Items tell what ``worker_init_fn`` has left here, and how many caches the process has joined."""
+class Left(Dataset):
+    """Items say what ``worker_init_fn`` has left here, and how many caches the process has joined."""
 
-    told = "nothing"
+    left = "nothing"
 
     def __len__(self):
         return 8
 
     def __getitem__(self, index):
-        return self.told, sum(pid == os.getpid() for pid, *_ in sample_cache._joined)
+        return self.left, sum(pid == os.getpid() for pid, *_ in sample_cache._joined)
 
 
-def tell(worker):
+def leave(worker):
     info = get_worker_info()
-    assert type(info.dataset) is Told
-    info.dataset.told = worker
+    assert type(info.dataset) is Left
+    info.dataset.left = worker
 
 
 @pytest.mark.parametrize("auto", [False, True])
 def test_a_worker_init_fn_that_makes_another_dataset_of_it_is_followed_and_not_shared(name, auto):
     options = {"cache": "auto" if auto else name, "key": None, "batch_size": 2, "collate_fn": keep}
-    loader = load(Told(), num_workers=2, worker_init_fn=tell, **options)
+    loader = load(Left(), num_workers=2, worker_init_fn=leave, **options)
     for _ in range(2):
         assert list(loader) == [[(worker, 0)] * 2 for worker in (0, 1, 0, 1)]
     assert loader.stats()["delivered"] == 16 and loader.stats()["cache"]["payloads"]["augmented"] == 0
-    assert list(load(Told(), **options)) == [[("nothing", 1)] * 2] * 4
+    assert list(load(Left(), **options)) == [[("nothing", 1)] * 2] * 4
 
 
 class Locked(Numbers):
@@ -250,7 +250,7 @@ def test_a_dataset_is_looked_at_once_an_epoch(name, monkeypatch):
     monkeypatch.setattr(
         seneca.SharedDataset,
         "look",
-        lambda self, *grade, **told: looks.append(1) or look(self, *grade, **told),
+        lambda self, *grade, **options: looks.append(1) or look(self, *grade, **options),
     )
     shared = seneca.SharedDataset(Numbers(), cache=name, cache_bytes="2MiB")
     batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 4)

@@ -118,7 +118,7 @@ def test_the_default_split_uses_the_whole_cache():
     assert split.encoded + split.decoded + split.augmented == pytest.approx(1)
 
 
-def test_options_keep_what_was_written_and_tell_what_it_means():
+def test_options_keep_what_was_written_and_say_what_it_means():
     options = Options(cache="mine", cache_bytes="8GiB", split="58-42-0", share="none", on_error="skip")
     assert (options.cache_bytes, options.split) == ("8GiB", "58-42-0")
     assert (options.bytes_wanted, options.split_wanted) == (8 << 30, Split(0.58, 0.42, 0))

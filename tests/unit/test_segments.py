@@ -12,15 +12,24 @@ from engine import Place, Process, in_a_shm_of_its_own
 
 from seneca import errors
 from seneca._core.segment import KEEP_FOREVER
-from seneca._core.telemetry import CAUSES, tell_work
+from seneca._core.telemetry import CAUSES, publish_work
 from seneca.segments import Segment, State, find, remove, segments, shrink, worth
 
 NS = 10**9
 
 
 def work_of(*, served, spent_ns):
-    """What a process tells that has done this, and nothing else."""
-    names = ("since_ms", "told_ms", "delivered", "prepared", "staged", "skipped", "damaged", "read_bytes")
+    """What a process publishes that has done this, and nothing else."""
+    names = (
+        "since_ms",
+        "published_ms",
+        "delivered",
+        "prepared",
+        "staged",
+        "skipped",
+        "damaged",
+        "read_bytes",
+    )
     names += ("epoch", "place", "places", "threads", "batch_size", "rank", "ranks")
     return {
         "name": "",
@@ -59,7 +68,7 @@ def test_a_segment_is_listed_with_its_jobs(place):
     member = place.member(segment)
     with attach_and_wait(place) as other:
         other.receive()
-        segment.tell(5, 640)
+        segment.publish_pace(5, 640)
         found = listed(place)
         assert found == find(name_of(place))
         assert (found.state, found.why, str(found.path)) == (State.IN_USE, None, place.path)
@@ -112,7 +121,7 @@ def test_what_a_sample_costs_is_said_by_who_leaves():
         ):
             leaves = place.attach(2)
             spent_ns = {"storage": 2 * NS, "decode": 2 * NS, "item": NS}
-            tell_work(leaves, work_of(served=numbers, spent_ns=spent_ns))
+            publish_work(leaves, work_of(served=numbers, spent_ns=spent_ns))
             place.close(leaves)
             assert find(name_of(place)).view.cost_s == pytest.approx(cost_s)
         place.close(stays)

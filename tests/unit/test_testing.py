@@ -59,7 +59,7 @@ def test_pictures_larger_than_the_sheet_of_grain_are_covered(tmp_path):
     assert np.abs(np.diff(pixels[-50:, -50:], axis=1)).mean() > 1
 
 
-def test_the_class_can_be_told_from_the_pixels(tmp_path):
+def test_the_class_can_be_found_from_the_pixels(tmp_path):
     """The nearest mean histogram of hue finds the class far more often than chance."""
 
     def features(path):

@@ -44,7 +44,7 @@ void sn_huffman_want(sn_huffman *huffman, uint32_t first, uint32_t last);
  * wanted. Blocks of columns that are not wanted stay zeros. False: the file is not what it should be here. */
 bool sn_huffman_decode(sn_huffman *huffman, int16_t (**blocks)[64]);
 
-/* Tell libjpeg-turbo how far the file is read. */
+/* Set libjpeg-turbo's position in the file to where this has read. */
 void sn_huffman_end(const sn_huffman *huffman, struct jpeg_decompress_struct *info);
 
 /* The first marker that ends a scan: its FF, or NULL. The bytes may begin anywhere in the codes of a scan. */

@@ -13,10 +13,10 @@
  * Blocking   never.
  * Owns       libjpeg's memory, from open to close. `bytes` must live as long.
  * Errors     SN_E_FOR_PILLOW: no JPEG by its first bytes, of an unusual header (jpeg_header.h), or of a
- *            kind that this libjpeg-turbo does not know. SN_E_TOO_LARGE: more pixels, scans or memory than allowed, told
- *            before they are allocated. SN_E_DECODE: what Pillow
- *            refuses as well, a file that ends early above all, also if the damage lies outside the
- *            rectangle; damage that libjpeg can bridge is bridged, as there. After a failure only close (or open, which closes) is left.
+ *            kind that this libjpeg-turbo does not know. SN_E_TOO_LARGE: more pixels, scans or memory than allowed,
+ *            found before they are allocated. SN_E_DECODE: what Pillow refuses as well, a file that ends early above
+ *            all, also if the damage lies outside the rectangle; damage that libjpeg can bridge is bridged, as there.
+ *            After a failure only close (or open, which closes) is left.
  */
 #ifndef SN_JPEG_H
 #define SN_JPEG_H

@@ -3,7 +3,7 @@
  *
  *   spans of memory --(the caller hashes them)--> a digest that names the library
  *
- * Another build of libjpeg-turbo may make other pixels of the same file. A library does not tell its
+ * Another build of libjpeg-turbo may make other pixels of the same file. A library does not give its
  * version at run time, and the version of the headers is not that of a library that was upgraded
  * later. Therefore the code and constants that are in memory name it.
  *

@@ -8,7 +8,7 @@
  *   stored   | what is before | IDAT: the same bytes, not compressed | what is behind |
  *
  * Most of the time that a PNG takes is spent in inflating. libdeflate does that two to three times as fast as zlib, but
- * only of a whole stream. libpng cannot be told to use it. Therefore the file is written anew with deflate's *stored*
+ * only of a whole stream. libpng cannot be made to use it. Therefore the file is written anew with deflate's *stored*
  * blocks, which zlib only copies. libpng still reads it and does all else: filters, palettes, and its checks.
  *
  * Only usual, undamaged files are written anew. Of all others libpng reads the original, and decides as if this were

@@ -97,7 +97,7 @@ static inline uint8_t shade(float value, float saturation, int lacking)
 }
 
 /* Pillow's way to HSV and back, whose floats and doubles round as they do there. Where several
- * cases are told apart, masks of ones and zeros choose. */
+ * cases are distinguished, masks of ones and zeros choose. */
 SN_LOOP static void turn_hue(uint8_t *rgb, size_t n_pixels, uint8_t turn)
 {
     for (size_t done = 0; done < n_pixels; done += BLOCK) {

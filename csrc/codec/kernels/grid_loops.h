@@ -25,7 +25,7 @@ typedef float four __attribute__((vector_size(16)));
 
 #define LANES (SN_NOISE_BLOCK / 4) /* blocks of Philox at a time */
 
-/* sn_philox() for neighbouring counters, a lane each; their numbers are told apart by the place only. */
+/* sn_philox() for neighbouring counters, a lane each; their numbers differ by the place only. */
 SN_LOOP static void noise(const uint32_t key[2], float *numbers, size_t n)
 {
     for (size_t done = 0; done < n; done += SN_NOISE_BLOCK) {

@@ -2,7 +2,7 @@
  * the colours, of two pixels at once, in single floats.
  *
  * Single floats may fall on the other side of a whole number than Pillow's doubles, which cut off what is behind the
- * point. Where they are too near to tell, the pixel is weighed again as plain C does it. Neighbours
+ * point. Where they are too near to decide, the pixel is weighed again as plain C does it. Neighbours
  * that are alike, as in a white sky, give their own colour in both, and are not weighed again.
  */
 #include "simd.h"
@@ -161,7 +161,7 @@ INLINE __m256 between(__m256 a, __m256 b, __m256 share)
     return _mm256_fmadd_ps(_mm256_sub_ps(b, a), share, a);
 }
 
-/* Two pixels whose first neighbours are at `one` and `other`. *unsure: a bit for each number that doubles must tell. */
+/* Two pixels whose first neighbours are at `one` and `other`. *unsure: a bit for each number that needs doubles. */
 INLINE __m256 two_linear(const uint8_t *one, const uint8_t *other, size_t stride, __m256 right, __m256 lower,
                          int *unsure)
 {

@@ -40,7 +40,7 @@ bool sn_operation_has_sign(uint32_t operation);
  * depends on how wide the processor's vectors are; a whole number here is whole. */
 double sn_spaced(double first, double last, uint32_t bins, uint32_t k);
 
-/* From the first whole value on that is no less: all that a threshold tells of bytes. */
+/* From the first whole value on that is no less: all that a threshold means for bytes. */
 sn_edit sn_solarize_edit(double threshold);
 
 /* One operation, added to the `n` edits; how many there are then. What changes nothing is left out. */

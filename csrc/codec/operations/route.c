@@ -139,7 +139,7 @@ static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t fil
     if (sn_pass_is_resized(pass) || sn_pass_is_padded(pass) || pass->n_edits > 0)
         pass = begin_pass(route);
     /* What was cropped away is out of the filter's sight, as when torchvision resizes a crop. A
-     * flip may stay where it is: the filter is symmetric. A mask is told, because its filter is not. */
+     * flip may stay where it is: the filter is symmetric. flip_first is for masks, whose filter is not. */
     pass->flip_first = pass->flip;
     pass->vflip_first = pass->vflip;
     pass->box.top += pass->window.top;

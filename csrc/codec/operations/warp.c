@@ -70,7 +70,7 @@ static double radians(double degrees)
 }
 
 /* To 15 digits behind the point, as Pillow rounds sines: 0 where a multiple of 90 degrees means 0. What
- * the product of doubles has lost tells on which side of a tie it lies. */
+ * the product of doubles has lost decides on which side of a tie it lies. */
 static double rounded(double x)
 {
     double product = x * 1e15, lost = fma(x, 1e15, -product), whole = rint(product);
@@ -225,7 +225,7 @@ static void scaled(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32
     }
 }
 
-/* Whether Pillow takes a corner of the result for one that 16.16 fixed point can tell. */
+/* Whether Pillow takes a corner of the result for one that 16.16 fixed point can represent. */
 static int fits(const double m[6], uint32_t x, uint32_t y)
 {
     return fabs(x * m[0] + y * m[1] + m[2]) < 32768.0 && fabs(x * m[3] + y * m[4] + m[5]) < 32768.0;

@@ -43,7 +43,7 @@ def run(command: Sequence[str], json: Path | None, html: Path | None = None, *, 
         deep: Whether to measure step and loader apart after some steps, which ends the run.
 
     Returns:
-        The status of the script, as a shell tells it: 128 more than the signal that ended it.
+        The status of the script, as a shell has it: 128 more than the signal that ended it.
 
     Raises:
         CannotAnalyze: The script cannot be started, the file cannot be written, or the script ended well and
@@ -92,9 +92,9 @@ def _status_of(command: Sequence[str], trace: Path, *, deep: bool) -> int:
             command, env=environment, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)
         )
         while script.poll() is None:
-            told = signal.sigwaitinfo(handled)
-            if _is_for_script(told):
-                script.send_signal(told.si_signo)
+            info = signal.sigwaitinfo(handled)
+            if _is_for_script(info):
+                script.send_signal(info.si_signo)
     except OSError as error:
         raise CannotAnalyze(
             f"cannot start {command[0]!r}: {error.strerror}; give the whole command, as `python train.py`"
@@ -106,18 +106,18 @@ def _status_of(command: Sequence[str], trace: Path, *, deep: bool) -> int:
     return 128 - script.returncode if script.returncode < 0 else script.returncode
 
 
-def _is_for_script(told: signal.struct_siginfo) -> bool:
+def _is_for_script(info: signal.struct_siginfo) -> bool:
     """Whether a signal has to be passed on to the script.
 
     A terminal gives Ctrl-C and Ctrl-\\ to the script too. A program of this process group may signal the
     whole group, as GNU ``timeout`` does. The rule is that of ``sudo``.
     """
-    if told.si_signo in PASSED_ON:
+    if info.si_signo in PASSED_ON:
         return True
-    if told.si_signo not in FROM_TERMINAL or told.si_code == SI_KERNEL:
+    if info.si_signo not in FROM_TERMINAL or info.si_code == SI_KERNEL:
         return False
     try:
-        return told.si_pid == 0 or os.getpgid(told.si_pid) != os.getpgid(0)
+        return info.si_pid == 0 or os.getpgid(info.si_pid) != os.getpgid(0)
     except ProcessLookupError:  # the sender has ended
         return True
 

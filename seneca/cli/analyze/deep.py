@@ -29,7 +29,7 @@ __all__ = ["JOBS", "predictions", "profile_of_run"]
 
 STORAGE_S, MEMORY_S = 5.0, 0.5
 AGAIN, SLOW_S = 0.5, 1e-3  # of what storage takes for a sample; a wait that no page cache would cause
-DELAYED = 0.05  # of a step: the wait for a core that is told
+DELAYED = 0.05  # of a step: the wait for a core that is reported
 LEAST_S = 1e-9  # of a wait for storage; nothing takes no time
 NO_LENGTH = 1 << 40  # the samples of a dataset that has no length: no memory holds their files
 JOBS = (1, 2, 4)  # that are predicted
@@ -53,45 +53,45 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
     Raises:
         OSError: A file cannot be read any more.
     """
-    told, notes = deep.told, []
-    if told["step_delay_s"] > DELAYED * told["step_s"]:
+    event, notes = deep.event, []
+    if event["step_delay_s"] > DELAYED * event["step_s"]:
         notes.append(
             f"a step of the script alone: while it was measured, it waited for a core for "
-            f"{told['step_delay_s'] / told['step_s']:.0%} of the time, because other programs ran"
+            f"{event['step_delay_s'] / event['step_s']:.0%} of the time, because other programs ran"
         )
     cores = host.cores()
-    items = [_item_and_wait(alone, told["batch_samples"]) for alone in deep.alone]
+    items = [_item_and_wait(alone, event["batch_samples"]) for alone in deep.alone]
     item = _cost_of(items[0][0], items[-1][0])
     of_script: dict[str, Any] = {
         "item": item,
-        "step_per_s": told["batch_samples"] / told["step_s"],
-        "step_cpu_s": told["step_cpu_s"] / told["batch_samples"],
-        "item_take_s": deep.alone[0].loop_cpu_s / told["batch_samples"],
-        "workers": told["workers"],
-        "batch_size": max(1, round(told["batch_samples"])),
+        "step_per_s": event["batch_samples"] / event["step_s"],
+        "step_cpu_s": event["step_cpu_s"] / event["batch_samples"],
+        "item_take_s": deep.alone[0].loop_cpu_s / event["batch_samples"],
+        "workers": event["workers"],
+        "batch_size": max(1, round(event["batch_samples"])),
     }
-    if "profile" in told:
-        native = Profile.from_json(told["profile"])
-        take_s = told["take_s"] / told["batch_samples"]
+    if "profile" in event:
+        native = Profile.from_json(event["profile"])
+        take_s = event["take_s"] / event["batch_samples"]
         native = dataclasses.replace(native, take_s=take_s, notes=(*native.notes, *notes), **of_script)
         return _by_waits(native, deep.alone, items)
-    if told["files"]:
-        rates = read_storage([Piece(path) for path in told["files"]], STORAGE_S)
-        storage, cold = _a_sample(rates.readings, told["files_a_sample"]), rates.cold
+    if event["files"]:
+        rates = read_storage([Piece(path) for path in event["files"]], STORAGE_S)
+        storage, cold = _a_sample(rates.readings, event["files_a_sample"]), rates.cold
         if not cold:
             notes.append("the files could not be dropped from the page cache, or lie in memory")
     else:
-        storage, cold = _without_files(items[0][1], told["file_bytes"]), False
+        storage, cold = _without_files(items[0][1], event["file_bytes"]), False
         notes.append(WITHOUT_FILES)
-    if told["samples"] is None:
+    if event["samples"] is None:
         notes.append(WITHOUT_LENGTH)
     free = free_memory()
-    nothing, size = Cost(0.0, 0.0), Size(max(1.0, told["item_bytes"]))
+    nothing, size = Cost(0.0, 0.0), Size(max(1.0, event["item_bytes"]))
     found = Profile(
         host=host.fingerprint(),
         dataset=name,
         pipeline="a script",
-        samples=told["samples"] or NO_LENGTH,
+        samples=event["samples"] or NO_LENGTH,
         cores=cores,
         cache_bytes=min(free, free_space(folder_in_force())) // 2,
         free_memory_bytes=free,
@@ -103,7 +103,7 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         prepare=item,
         batch=nothing,
         memory_bytes_per_s=host.memory_bytes_per_s(cores, MEMORY_S),
-        encoded=Size(max(1.0, told["file_bytes"]), told["file_bytes_std"]),
+        encoded=Size(max(1.0, event["file_bytes"]), event["file_bytes_std"]),
         decoded=size,
         augmented=size,
         batch_bytes=round(size.mean_bytes),
@@ -112,13 +112,13 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         notes=tuple(notes),
         **of_script,
     )
-    return _by_waits(found, deep.alone, items) if told["files"] else found
+    return _by_waits(found, deep.alone, items) if event["files"] else found
 
 
 def _by_waits(profile: Profile, alone: list[LoaderAlone], items: list[tuple[float, float]]) -> Profile:
     """The profile, by what workers waited for files that the page cache should have had.
 
-    If they waited, it is taken to have no memory. How much longer several workers waited than one then tells
+    If they waited, it is taken to have no memory. How much longer several workers waited than one then shows
     how they read.
     """
     waits_s = items[0][1]

@@ -38,9 +38,9 @@ WAITS_FOR = {
     "handover": "taking batches that are ready",
 }
 FORMAT = 1
-LEAST_STOLEN = 0.02  # a smaller share of the CPU time that a hypervisor takes is not told
+LEAST_STOLEN = 0.02  # a smaller share of the CPU time that a hypervisor takes is not reported
 SHORT_S = 1.0  # of a loop: what happens by chance in less time is a large share of it
-LEAST_LATE = 0.05  # a rank that is late in a smaller share of the steps is not told
+LEAST_LATE = 0.05  # a rank that is late in a smaller share of the steps is not reported
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class LoaderFindings:
 
     @property
     def is_unseen(self) -> bool:
-        """Whether it waits, and nothing tells for what: no batch was seen as it was made."""
-        is_told = len(self.epochs.batches) > 0 or bool(self.rates.causes)
-        return self.stalls.bottleneck != "compute" and not is_told
+        """Whether it waits, for an unknown reason: no batch was traced."""
+        is_traced = len(self.epochs.batches) > 0 or bool(self.rates.causes)
+        return self.stalls.bottleneck != "compute" and not is_traced
 
     @property
     def bottleneck(self) -> str | None:
@@ -178,8 +178,8 @@ def find(run: Run, cores: float, *, deep: bool = False, status: int = 0) -> Find
     loaders, notes = [], _notes(run)
     measured = run.deep
     for epochs in run.epochs:
-        if measured is not None and _is_of(epochs, measured.told):
-            epochs = _warm(epochs, measured.told["warm_at"])
+        if measured is not None and _is_of(epochs, measured.event):
+            epochs = _warm(epochs, measured.event["warm_at"])
         rates = rates_of(epochs, cores, run.stolen)
         if rates is not None:
             is_short = rates.seconds < SHORT_S
@@ -210,7 +210,7 @@ def find(run: Run, cores: float, *, deep: bool = False, status: int = 0) -> Find
         )
     profile = None
     if measured is not None and loaders:
-        loaders.sort(key=lambda one: not _is_of(one.epochs, measured.told))
+        loaders.sort(key=lambda one: not _is_of(one.epochs, measured.event))
         profile = profile_of_run(measured, loaders[0].name)
         notes += profile.notes
     elif deep:
@@ -236,9 +236,9 @@ def _also_used(loaders: list[LoaderFindings]) -> list[tuple[LoaderFindings, floa
     return [(one, share) for one, share in pairs if share >= NO_MATTER]
 
 
-def _is_of(epochs: Epochs, told: dict[str, Any]) -> bool:
+def _is_of(epochs: Epochs, event: dict[str, Any]) -> bool:
     """Whether they are those of the loader that ``--deep`` measured."""
-    return all(epochs.about[name] == told[name] for name in ("dataset", "samples", "dataset_number"))
+    return all(epochs.about[name] == event[name] for name in ("dataset", "samples", "dataset_number"))
 
 
 def _warm(epochs: Epochs, warm_at: float) -> Epochs:

@@ -43,7 +43,7 @@ __all__ = [
 
 NO_MATTER = 0.05  # a smaller share of the time is no wait worth a remedy
 MUCH_HANDOVER = 0.1  # a smaller share is not named, because only another loader would shorten it
-LEAST_GAIN = 0.02  # a remedy that removes less is not told
+LEAST_GAIN = 0.02  # a remedy that removes less is not reported
 LATE = 0.1  # of a step: the delay at which a rank is late
 USED_UP = 0.1  # of a batch's own time: the wait for cores that means something
 MOST_WORKERS = 64
@@ -91,8 +91,8 @@ class Rates:
         read_bytes: What storage gives for a batch.
         workers: 0: the training loop makes the batches.
         cores: That the script may use.
-        causes: The parts of the wait, from 0 to 1, if the loader tells them itself.
-        remedies: What would help, if the loader tells it itself.
+        causes: The parts of the wait, from 0 to 1, if the loader reports them itself.
+        remedies: What would help, if the loader reports it itself.
     """
 
     steps: int
@@ -158,7 +158,7 @@ class Stalls:
 
 
 def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
-    """The rates of a loader; None: no epoch had a second batch, and so it made too few steps to tell.
+    """The rates of a loader; None: no epoch had a second batch, and so it made too few steps.
 
     Args:
         epochs: What the loader did.
@@ -338,12 +338,12 @@ def remedies(rates: Rates) -> list[Remedy]:
         Remedy("twice as many cores", removes(rates.workers, rates.cpu_s + rates.blocked_s, 2 * cores)),
     ]
     # The wait may be longer by the model than it was measured. No more can be removed than there is.
-    told = [
+    helpful = [
         Remedy(one.what, min(one.removes, why.waited - why.handover))
         for one in found
         if one.removes >= LEAST_GAIN
     ]
-    return sorted(told, key=lambda one: -one.removes)
+    return sorted(helpful, key=lambda one: -one.removes)
 
 
 def late_ranks(ranks: dict[int, Epochs]) -> dict[int, float]:

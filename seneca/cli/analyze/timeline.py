@@ -13,7 +13,7 @@ from seneca.cli.watch.charts import count, document, percent, stacked, table, te
 __all__ = ["timeline_page"]
 
 POINTS = 300  # of a chart; more steps than that are means of some steps each
-MOST_EPOCHS = 50  # that are told apart
+MOST_EPOCHS = 50  # that are drawn apart
 MOST_LOADERS = 8  # that get charts; the table has all
 STEP_COLOURS = {"training step": "#59a14f", "waiting": "#e15759"}
 BATCH_COLOURS = {"working": "#4e79a7", "waiting for storage": "#e15759", "waiting for a core": "#f28e2b"}
@@ -109,7 +109,7 @@ def _steps(one: LoaderFindings, began: float) -> tuple[list[float], list[float],
         whole = np.diff(epoch["begin"])[1:]
         waited = epoch["wall"][1:-1]
         if number < len(one.epochs.idle):
-            idle = one.epochs.idle[number]["wall"][1:]  # of the GPU; the last ones may not be told
+            idle = one.epochs.idle[number]["wall"][1:]  # of the GPU; the last ones may not have been written
             whole, waited = whole[: len(idle)], idle[: len(whole)]
         at = epoch["begin"][1 : 1 + len(whole)] - began
         if len(at):

@@ -84,23 +84,23 @@ class Deep:
     """What the phases of ``--deep`` measured.
 
     Attributes:
-        told: As :mod:`seneca.cli.analyze.inject.seneca_analyze_deep` tells it.
+        event: As :mod:`seneca.cli.analyze.inject.seneca_analyze_deep` writes it.
         alone: The loader alone, with rising numbers of workers.
     """
 
-    told: dict[str, Any]
+    event: dict[str, Any]
     alone: list[LoaderAlone]
 
 
 @dataclass
 class Run:
-    """All that a trace tells.
+    """All that a trace says.
 
     Attributes:
         python: The number of Python processes that were seen.
-        torch: What each process told that has torch's loader: its version, what could not be hooked.
+        torch: What each process wrote that has torch's loader: its version, what could not be hooked.
         epochs: The loaders that were used.
-        full: Whether a process had more to tell than a trace holds.
+        full: Whether a process had more to write than a trace holds.
         stolen: The share of the CPU time that the hypervisor took, while processes wanted it.
         deep: What the phases of ``--deep`` measured; None: they did not come so far, or were not wanted.
         undeep: Why they failed; empty: they did not.
@@ -119,9 +119,9 @@ def read_trace(folder: Path) -> Run:
     """Read the files of all processes. What a killed process has begun to write is left out."""
     events = {int(path.stem): list(_events(path)) for path in sorted(folder.glob("*.jsonl"))}
     records = {pid: _records(folder / f"{pid}.records") for pid in events}
-    for path in folder.glob("*.records"):  # a worker tells no event
+    for path in folder.glob("*.records"):  # a worker writes no event
         records.setdefault(int(path.stem), _records(path))
-    told = [event for one in events.values() for event in one]
+    written = [event for one in events.values() for event in one]
     epochs: dict[Any, Epochs] = {}
     for pid, of_process in events.items():
         rank = next((event["rank"] for event in of_process if event["what"] == "torch"), None)
@@ -129,13 +129,13 @@ def read_trace(folder: Path) -> Run:
             if event["what"] == "iterator":
                 _add(epochs, pid, rank, event, of_process=of_process, records=records)
     return Run(
-        python=sum(event["what"] == "python" for event in told),
-        torch=[event for event in told if event["what"] == "torch"],
+        python=sum(event["what"] == "python" for event in written),
+        torch=[event for event in written if event["what"] == "torch"],
         epochs=list(epochs.values()),
-        full=any(event["what"] == "full" for event in told),
-        stolen=_stolen([event for event in told if event["what"] == "host"]),
-        deep=next((_deep(event, records) for event in told if event["what"] == "deep"), None),
-        undeep=next((event["why"] for event in told if event["what"] == "undeep"), ""),
+        full=any(event["what"] == "full" for event in written),
+        stolen=_stolen([event for event in written if event["what"] == "host"]),
+        deep=next((_deep(event, records) for event in written if event["what"] == "deep"), None),
+        undeep=next((event["why"] for event in written if event["what"] == "undeep"), ""),
     )
 
 
@@ -155,10 +155,10 @@ def _deep(event: dict[str, Any], records: dict[int, np.ndarray]) -> Deep:
     )
 
 
-def _stolen(told: list[dict[str, Any]]) -> float:
-    if not told:
+def _stolen(written: list[dict[str, Any]]) -> float:
+    if not written:
         return 0.0
-    first, last = min(told, key=lambda event: event["at"]), max(told, key=lambda event: event["at"])
+    first, last = min(written, key=lambda event: event["at"]), max(written, key=lambda event: event["at"])
     busy, stolen = last["busy"] - first["busy"], last["stolen"] - first["stolen"]
     return stolen / (busy + stolen) if stolen > 0 else 0.0
 

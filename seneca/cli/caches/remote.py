@@ -153,7 +153,7 @@ def run(
     serving = Serving(amount, tuple(bind), port, where, password, tls)
     write_private(where / "redis.conf", serving.configuration())
     write_private(where / "users.acl", serving.users())
-    _tell(serving)
+    _report(serving)
     _become(program, where / "redis.conf")
 
 
@@ -175,7 +175,7 @@ def _password(folder: Path, *, makes: bool) -> str | None:
         return file.read().strip()
 
 
-def _tell(serving: Serving) -> None:
+def _report(serving: Serving) -> None:
     """Print what clients have to set."""
     elsewhere = not _is_here(list(serving.bind))
     scheme = "redis" if serving.tls is None else "rediss"
@@ -229,7 +229,7 @@ def _systemd(
 def _slurm(memory: str, folder: Path | None) -> str:
     """A script for sbatch: a server on each node, and a training run that knows all of them."""
     serve = f'seneca remote serve --memory {shlex.quote(memory)} --bind 0.0.0.0 --port "$port"'
-    if folder is None:  # on each node one of a name that nobody can foretell
+    if folder is None:  # on each node one of a name that nobody can guess
         serve = f"""bash -c 'folder=$(mktemp -d) && exec "$@" --folder "$folder"' - \\\n    {serve}"""
     else:
         serve = f"{serve} \\\n    --folder {shlex.quote(str(folder))}"

@@ -124,8 +124,8 @@ def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
         name = f"{job.work[0].name} ({job.key})" if job.work else job.key
         who = f"job {name}: {job.iterators} drawing, processes {pids}{pace}"
         console.print(printable(who), highlight=False, markup=False)
-        for told in said_of_sharing(job, view.samples):
-            console.print(f"  {told}", highlight=False, markup=False)
+        for line in said_of_sharing(job, view.samples):
+            console.print(f"  {line}", highlight=False, markup=False)
     for change in view.split_changes[-3:]:
         when = datetime.datetime.fromtimestamp(change["when"]).strftime("%Y-%m-%d %H:%M:%S")
         changed = printable(f"{when} split {change['split']}: {change['why']}")
@@ -242,13 +242,16 @@ def shrink(name: str, size: str) -> int:
 def as_json(one: Segment) -> dict[str, Any]:
     """A segment as ``--json`` prints it: the fields of :class:`seneca.segments.Segment`.
 
-    A job has ``apart`` in place of ``datasets``, and ``differing_at_most`` besides.
+    A job has ``apart`` in place of ``datasets``, and ``differing_at_most`` besides. The work of a process has
+    ``told_ms`` in place of ``published_ms``.
     """
     found = dataclasses.asdict(one) | {"path": str(one.path), "state": one.state.value}
     if one.view is not None:
-        for job, told in zip(one.view.jobs, found["view"]["jobs"], strict=True):
-            del told["datasets"]
-            told |= sharing_as_json(job.compared, job.apart)
+        for job, job_json in zip(one.view.jobs, found["view"]["jobs"], strict=True):
+            del job_json["datasets"]
+            for work in job_json["work"]:
+                work["told_ms"] = work.pop("published_ms")
+            job_json |= sharing_as_json(job.compared, job.apart)
     return found
 
 

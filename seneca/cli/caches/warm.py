@@ -91,13 +91,13 @@ def run(wanted: Wanted, console: Console | None = None) -> int:
     try:
         loader = _loader(wanted)
         filled = _fill(loader, console)
-        _tell(loader, wanted, filled, console)
+        _report(loader, wanted, filled, console)
     except Exception as error:
         _remove_what_was_made(loader)
         if wanted.transform is None and not isinstance(error, (SenecaError, OSError, ValueError)):
             raise
         # torch's frames hold the iterator, and the error holds them in a ring. Were they left to the garbage
-        # collector, the queues would close before torch tells the workers to end: it would wait five seconds.
+        # collector, the queues would close before torch asks the workers to end: it would wait five seconds.
         traceback.clear_frames(error.__traceback__)
         raise BadWarming(_one_line(error, wanted)) from None
     if filled.interrupted:
@@ -136,7 +136,7 @@ def _remove_what_was_made(loader: Any) -> None:
 
 
 def _one_line(error: Exception, wanted: Wanted) -> str:
-    """What went wrong. Of an error in a worker process only the last part of its traceback is told."""
+    """What went wrong. Of an error in a worker process only the last part of its traceback is shown."""
     _, remote, rest = str(error).rpartition("Traceback (most recent call last):")
     of_worker = " ".join(line for line in rest.splitlines() if not line.startswith(" "))
     text = printable(" ".join(of_worker.split())) if remote else in_a_line(error)
@@ -198,7 +198,7 @@ def _is_full(holds: dict[str, Any] | None) -> bool:
     return all(holds["budget_bytes"][form] - holds["bytes"][form] < 2 * mean for form in KEPT_FORMS)
 
 
-def _tell(loader: Any, wanted: Wanted, filled: _Filled, console: Console) -> None:
+def _report(loader: Any, wanted: Wanted, filled: _Filled, console: Console) -> None:
     stats = loader.stats()
     holds, samples = stats["cache"], len(loader.dataset)
     if holds is None:

@@ -56,14 +56,14 @@ def binding(host: Host) -> Finding:
 
 def threads(host: Host) -> Finding:
     """Whether numeric libraries start more threads than there are cores, in all processes of this host."""
-    told = {name: int(first) for name in COUNTS if (first := _first(os.environ.get(name, ""))).isdecimal()}
-    for name, count in told.items():
+    counts = {name: int(first) for name in COUNTS if (first := _first(os.environ.get(name, ""))).isdecimal()}
+    for name, count in counts.items():
         if count > host.cores:
             return warning(
                 f"{name}={count}, and this process has {_cores(host.cores)}", f"export {name}={host.cores}"
             )
-    each = told.get("OMP_NUM_THREADS", host.cores)
-    said = f"OMP_NUM_THREADS={each}" if "OMP_NUM_THREADS" in told else "OMP_NUM_THREADS is not set"
+    each = counts.get("OMP_NUM_THREADS", host.cores)
+    said = f"OMP_NUM_THREADS={each}" if "OMP_NUM_THREADS" in counts else "OMP_NUM_THREADS is not set"
     for name in PROCESSES:
         processes = _first(os.environ.get(name, ""))
         if processes.isdecimal() and each > 1 and int(processes) > 1 and int(processes) * each > host.cores:
@@ -72,7 +72,7 @@ def threads(host: Host) -> Finding:
                 f"{_cores(host.cores)}",
                 f"export OMP_NUM_THREADS={max(1, host.cores // int(processes))}",
             )
-    if "OMP_NUM_THREADS" in told or each == 1:
+    if "OMP_NUM_THREADS" in counts or each == 1:
         return ok(f"{said}, {_cores(host.cores)}")
     return ok(
         f"{said}: torch starts {each} threads in each job",

@@ -21,7 +21,7 @@ def storage(host: Host, data: Path) -> Finding:
     """Whether the file system of a folder has settings that make reading slow."""
     mount = host.mount_of(os.path.realpath(data))
     if mount is None:
-        return unknown("the kernel does not tell what is mounted")
+        return unknown("the kernel does not say what is mounted")
     found, bdi = f"{mount.kind} at {mount.point}", f"/sys/class/bdi/{mount.device}/read_ahead_kb"
     ahead = host.read(bdi)
     if ahead is not None:

@@ -12,7 +12,7 @@ class CheckStatus(str, Enum):
     """How bad it is.
 
     OK: nothing is wrong. WARNING: jobs run, but slower or less safely than they could. PROBLEM: jobs fail or
-    do not share. UNKNOWN: the host does not tell.
+    do not share. UNKNOWN: the host does not say.
     """
 
     OK = "ok"

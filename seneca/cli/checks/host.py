@@ -67,7 +67,7 @@ class Host:
             return None
 
     def mount_of(self, name: str) -> Mount | None:
-        """The file system on which an absolute path lies; None: the kernel does not tell."""
+        """The file system on which an absolute path lies; None: the kernel does not say."""
         return mount_of(name, self.other_root)
 
     def space(self, name: str) -> Space:
@@ -76,18 +76,18 @@ class Host:
         Raises:
             OSError: There is no such path.
         """
-        told = os.statvfs(self.path(name))
+        space = os.statvfs(self.path(name))
         return Space(
-            told.f_blocks * told.f_frsize, told.f_bavail * told.f_frsize, told.f_files, told.f_favail
+            space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize, space.f_files, space.f_favail
         )
 
     @property
     def machine_cores(self) -> int:
         """The cores of the machine that are online, whoever may use them."""
-        told = self.read("/sys/devices/system/cpu/online")
-        if not told:
+        online = self.read("/sys/devices/system/cpu/online")
+        if not online:
             return len(self.affinity)
-        ranges = (part.partition("-") for part in told.split(","))
+        ranges = (part.partition("-") for part in online.split(","))
         return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
 
     @property
@@ -98,7 +98,7 @@ class Host:
 
     @property
     def in_container(self) -> bool:
-        """Whether this process runs in a container, as far as the container tells."""
+        """Whether this process runs in a container, as far as the container shows."""
         marks = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
         return (
             any(self.path(mark).exists() for mark in marks) or "container" in os.environ or self.in_kubernetes

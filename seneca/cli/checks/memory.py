@@ -97,7 +97,7 @@ def overcommit(host: Host) -> Finding:
     """Whether the kernel refuses memory that it has, because too much is promised."""
     mode = host.read("/proc/sys/vm/overcommit_memory")
     if mode is None:
-        return unknown("the kernel does not tell vm.overcommit_memory")
+        return unknown("the kernel does not say vm.overcommit_memory")
     if mode == "2" and host.caches_in_memory:
         fields, free = meminfo(host.root), host.space(host.folder).free_bytes
         left = max(0, fields["CommitLimit"] - fields["Committed_AS"])
@@ -115,7 +115,7 @@ def huge_pages(host: Host) -> Finding:
     """Whether the cache can lie in huge pages, with which records are found faster."""
     chosen = re.search(r"\[(\w+)\]", host.read(HUGE_PAGES) or "")
     if chosen is None:
-        return unknown("the kernel does not tell of huge pages in shared memory")
+        return unknown("the kernel does not say what it does about huge pages in shared memory")
     if chosen[1] not in ("never", "deny"):
         return ok(f"shmem_enabled is {chosen[1]}: the cache may lie in huge pages")
     release = tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
@@ -125,16 +125,16 @@ def huge_pages(host: Host) -> Finding:
 
 
 def pressure(host: Host) -> Finding:
-    """Whether tasks wait for memory, and whether the kernel tells what they wait for."""
+    """Whether tasks wait for memory, and whether the kernel says what they wait for."""
     waits = {}
     for what in ("memory", "io", "cpu"):
         if found := re.search(r"some .*avg60=([\d.]+)", host.read(f"/proc/pressure/{what}") or ""):
             waits[what] = float(found[1])
     scheduling = "" if host.read("/proc/self/schedstat") else "; it keeps no schedstat"
     if "memory" not in waits:
-        return unknown(f"the kernel does not tell what tasks wait for{scheduling}", "boot Linux with psi=1")
-    told = ", ".join(f"{what} {share:.0f} %" for what, share in waits.items())
-    found_text = f"of the last minute, some task waited for {told}{scheduling}"
+        return unknown(f"the kernel does not say what tasks wait for{scheduling}", "boot Linux with psi=1")
+    shares = ", ".join(f"{what} {share:.0f} %" for what, share in waits.items())
+    found_text = f"of the last minute, some task waited for {shares}{scheduling}"
     if waits["memory"] >= MUCH_PRESSURE:
         return warning(found_text, "give the loader a smaller cache_bytes, or start fewer jobs")
     return ok(found_text)

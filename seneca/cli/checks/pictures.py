@@ -27,7 +27,7 @@ def libjpeg(host: Host) -> Finding:
         name for name in LIBRARY.findall(host.read("/proc/self/maps") or "") if "pillow" not in name.lower()
     ]
     if not loaded:
-        return unknown(f"{compiled}; the kernel does not tell which library is loaded")
+        return unknown(f"{compiled}; the kernel does not say which library is loaded")
     found = f"{loaded[0]}, {compiled}"
     if SWITCH.encode() not in host.path(loaded[0]).read_bytes():
         return warning(

@@ -90,9 +90,7 @@ def core_dumps(host: Host) -> Finding:
     if soft == 0:
         return ok("a crash writes no core")
     if chosen is None:
-        return unknown(
-            "a crash writes a core; the kernel does not tell whether with the cache", "ulimit -c 0"
-        )
+        return unknown("a crash writes a core; the kernel does not say whether with the cache", "ulimit -c 0")
     if int(chosen, 16) & SHARED_FILES:
         return warning("a crash writes the whole cache into a core", "echo 0x33 > /proc/self/coredump_filter")
     return ok("a crash writes a core without the cache")

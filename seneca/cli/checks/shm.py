@@ -120,12 +120,12 @@ def shared_with(host: Host) -> Finding:
     mount = host.mount_of(SHM)
     remedy = "docker run --ipc=host ..., or -v /dev/shm:/dev/shm, for each container that shares"
     if mount is None:
-        return unknown("the kernel does not tell what is mounted")
+        return unknown("the kernel does not say what is mounted")
     if host.in_container:
         # Docker and containerd mount one for each container, or pod, from the source "shm".
         if mount.source == "shm":
             return ok("private to this container: jobs in other containers have caches of their own", remedy)
-        return ok("not private to this container, as far as its mount tells")
+        return ok("not private to this container, as far as its mount shows")
     try:
         of_init = os.stat(host.path(f"/proc/1/root{SHM}")).st_dev
     except OSError:
@@ -158,7 +158,7 @@ def kernel(host: Host) -> Finding:
                 attempt()
             except OSError as error:
                 return problem(f"{what} does not work in {host.folder}: {error.strerror}", remedy)
-    return ok("reserves memory, locks, and tells which processes live")
+    return ok("reserves memory, locks, and finds which processes live")
 
 
 def remove_ipc(host: Host) -> Finding:

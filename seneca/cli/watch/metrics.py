@@ -1,4 +1,4 @@
-"""``seneca metrics``: what the jobs of this host tell, for Prometheus.
+"""``seneca metrics``: what the jobs of this host publish, for Prometheus.
 
 ::
 
@@ -80,8 +80,8 @@ GAUGES: list[tuple[str, str, str, int, Callable[[float, float], float]]] = [
     ("seneca_places", "Samples that the last epoch has. 0: not known.", "places", 1, max),
     ("seneca_threads", "Threads, or worker processes, that prepare samples.", "threads", 1, operator.add),
     ("seneca_batch_size", "Samples of a batch. 0: not known.", "batch_size", 1, max),
-    ("seneca_start_time_seconds", "When it began to tell, in seconds since 1970.", "since_ms", 1000, min),
-    ("seneca_told_time_seconds", "When it told something last, in seconds since 1970.", "told_ms", 1000, max),
+    ("seneca_start_time_seconds", "When it began to publish, in seconds since 1970.", "since_ms", 1000, min),
+    ("seneca_told_time_seconds", "When it last published, in seconds since 1970.", "published_ms", 1000, max),
 ]
 # With one more label: name, help, the label, what it is of a process's work, how many of it are one unit.
 BY_LABEL: list[tuple[str, str, str, str, int]] = [
@@ -122,7 +122,7 @@ BY_FORM: list[tuple[str, str, Callable[[View], dict[str, int]]]] = [
 def families(found: Iterable[Segment] | None) -> list[Family]:
     """All metrics of these segments. None: they could not be listed.
 
-    The labels of what a process tells are the name of its cache, of its job, of its training run
+    The labels of what a process publishes are the name of its cache, of its job, of its training run
     (:attr:`seneca.segments.JobSeen.key`: two jobs may have one name), its rank, and its number. Processes of
     one run may have one rank. A sum of their counters would fall when one of them ends.
     """
@@ -133,12 +133,12 @@ def families(found: Iterable[Segment] | None) -> list[Family]:
     known: dict[str, Family] = {}
     for kind, tables in (("gauge", (OF_CACHE, BY_FORM, GAUGES)), ("counter", (COUNTERS, BY_LABEL))):
         known |= {row[0]: Family(row[0], kind, row[1]) for table in tables for row in table}
-    told: set[tuple[str, str]] = set()
+    named: set[tuple[str, str]] = set()
     # Of files with one name and owner, of which one is no segment, the segment comes first.
     for one in sorted(found or (), key=lambda one: one.view is None):
-        if (_shown(one.name), one.owner) in told:
+        if (_shown(one.name), one.owner) in named:
             continue
-        told.add((_shown(one.name), one.owner))
+        named.add((_shown(one.name), one.owner))
         whose = {"cache": one.name, "owner": one.owner}
         for possible in State:
             state.put(one.state is possible, {**whose, "state": possible.value})

@@ -80,25 +80,25 @@ def sentence(recording: Recording) -> str:
     total, seconds = recording.total, recording.seconds
     jobs = f"{len(recording.jobs):,} job{'' if len(recording.jobs) == 1 else 's'}"
     rate = f", {count(total.delivered / seconds)} samples/s together" if seconds > 0 else ""
-    told = f"{jobs} got {total.delivered:,} samples in {time_text(seconds)}{rate}."
+    text = f"{jobs} got {total.delivered:,} samples in {time_text(seconds)}{rate}."
     if total.prepared:
-        told += f" Each preparation gave {total.delivered / total.prepared:.2f} deliveries."
+        text += f" Each preparation gave {total.delivered / total.prepared:.2f} deliveries."
     if total.ns:
-        told += f" The training loops waited {percent(total.stalled)} of the time"
+        text += f" The training loops waited {percent(total.stalled)} of the time"
         if total.stalled >= 0.01:
             cause, share = next(iter(total.stalled_by.items()))
-            told += f", {percent(share / total.stalled)} of that {MEANWHILE.get(cause, f'for {cause}')}"
-        told += "."
-    return told
+            text += f", {percent(share / total.stalled)} of that {MEANWHILE.get(cause, f'for {cause}')}"
+        text += "."
+    return text
 
 
 def _names(tracks: Sequence[JobTrack]) -> list[str]:
-    """A name for each job. Jobs that tell the same one have a process's number as well."""
-    told = [track.last.name or "a job without a name" for track in tracks]
-    often = Counter(told)
+    """A name for each job. Jobs that publish the same one have a process's number as well."""
+    names = [track.last.name or "a job without a name" for track in tracks]
+    often = Counter(names)
     return [
         name if often[name] == 1 else f"{name} (process {track.last.pids[0] if track.last.pids else '?'})"
-        for name, track in zip(told, tracks, strict=True)
+        for name, track in zip(names, tracks, strict=True)
     ]
 
 

@@ -1,10 +1,10 @@
-"""What the jobs of a host do at present, from two or more looks at what they have told so far.
+"""What the jobs of a host do at present, from two or more looks at what they have published so far.
 
 ::
 
     segments() --RateMeter.look(), again and again--> CacheRates, each with its JobRates --> top, report
 
-Pure: the caller looks, and says when. A rate is of the time between two tellings of a process, and not of
+Pure: the caller looks, and says when. A rate is of the time between two updates of a process, and not of
 that between two looks. Therefore it is exact also where a batch takes longer than a look.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["FORMS", "CacheRates", "Done", "JobRates", "RateMeter", "between"]
 
 FORMS = tuple(form.name.lower() for form in Form)
 NS_PER_MS = 1_000_000
-IDLE_MS = 5000  # a process that tells nothing for longer is idle, unless its batches take that long
+IDLE_MS = 5000  # a process that publishes nothing for longer is idle, unless its batches take that long
 BATCHES_OF_SILENCE = 3
 FORGET_MS = 600_000  # a process that was missed for less time goes on where it was
 
@@ -83,13 +83,13 @@ class Done:
 
 
 def between(before: Work | None, now: Work) -> Done:
-    """What a process did between two tellings; ``before`` None: since it began to tell.
+    """What a process did between two updates; ``before`` None: since it began to publish.
 
     A counter that has fallen counts nothing.
     """
     if before is None:
         return Done(
-            (now.told_ms - now.since_ms) * NS_PER_MS,
+            (now.published_ms - now.since_ms) * NS_PER_MS,
             now.delivered,
             now.prepared,
             now.staged,
@@ -100,7 +100,7 @@ def between(before: Work | None, now: Work) -> Done:
             dict(now.stall_ns),
         )
     return Done(
-        max(0, now.told_ms - before.told_ms) * NS_PER_MS,
+        max(0, now.published_ms - before.published_ms) * NS_PER_MS,
         max(0, now.delivered - before.delivered),
         max(0, now.prepared - before.prepared),
         max(0, now.staged - before.staged),
@@ -119,10 +119,10 @@ class JobRates:
     Attributes:
         cache: The name of the cache that it uses. A job that uses two has a :class:`JobRates` for each.
         key: Names the training run.
-        name: The name that its processes tell; None: none of them has begun an epoch.
+        name: The name that its processes publish; None: none of them has begun an epoch.
         pids: Its processes, workers included.
-        telling: How many processes tell.
-        told_s: Seconds since the last of them told something; None: none has.
+        publishing: How many processes publish.
+        silent_s: Seconds since the last of them published something; None: none has.
         idle: Whether all of them have been silent for longer than their batches take, and for 5 s.
         samples_per_s: Samples that it gets each second, 0.0 if it is idle; None: not known yet.
         done: What it did in the time that the rates are of, by processes that are not idle; None: not known.
@@ -131,7 +131,7 @@ class JobRates:
             known.
         threads: The threads, or worker processes, that prepare.
         batch_size: Samples of a batch of one process; 0: not known.
-        told: All that its living processes have done since they began to tell.
+        total: All that its living processes have done since they began to publish.
         watched: All that it was seen to do since the watch began, also by processes that have ended.
         compared: How many samples both it and another job have made, which were equal, by form.
         apart: For people: which jobs do not share with it, and why; "": none is known.
@@ -141,8 +141,8 @@ class JobRates:
     key: str
     name: str | None
     pids: tuple[int, ...]
-    telling: int
-    told_s: float | None
+    publishing: int
+    silent_s: float | None
     idle: bool
     samples_per_s: float | None
     done: Done | None
@@ -151,7 +151,7 @@ class JobRates:
     places: int
     threads: int
     batch_size: int
-    told: Done
+    total: Done
     watched: Done
     compared: dict[str, int]
     apart: str
@@ -164,24 +164,24 @@ class CacheRates:
     Attributes:
         segment: The segment.
         jobs: The jobs that use it, by name; none where it cannot be read.
-        told: All that their living processes have done since they began to tell.
+        total: All that their living processes have done since they began to publish.
     """
 
     segment: Segment
     jobs: tuple[JobRates, ...]
-    told: Done
+    total: Done
 
     @property
     def deliveries_per_preparation(self) -> float | None:
         """How many samples were delivered for each that was prepared; None: none was prepared."""
-        return self.told.delivered / self.told.prepared if self.told.prepared else None
+        return self.total.delivered / self.total.prepared if self.total.prepared else None
 
 
 class RateMeter:
     """Looks at the segments of a host, one after the other.
 
     Args:
-        window_s: Rates are of so many seconds, or of the time between two tellings where that is longer.
+        window_s: Rates are of so many seconds, or of the time between two updates where that is longer.
     """
 
     def __init__(self, window_s: float = 1.0) -> None:
@@ -200,7 +200,7 @@ class RateMeter:
         before, self._rows = self._rows, {}
         rates = [self._cache(segment, before, at_ms) for segment in found]
         for row, last in before.items():
-            if row not in self._rows and at_ms - last[-1].told_ms < FORGET_MS:
+            if row not in self._rows and at_ms - last[-1].published_ms < FORGET_MS:
                 self._rows[row] = last
         if self._began_ms is None:
             self._began_ms = at_ms
@@ -212,7 +212,7 @@ class RateMeter:
         jobs = [] if segment.view is None else segment.view.jobs
         rates = [self._job(segment, job, before, at_ms) for job in jobs]
         rates.sort(key=lambda one: (one.name is None, one.name, one.pids))
-        return CacheRates(segment, tuple(rates), sum((one.told for one in rates), Done()))
+        return CacheRates(segment, tuple(rates), sum((one.total for one in rates), Done()))
 
     def _job(
         self,
@@ -222,52 +222,53 @@ class RateMeter:
         at_ms: int,
     ) -> JobRates:
         path, watched = str(segment.path), Done()
-        tellings: list[list[Work]] = []
+        updates: list[list[Work]] = []
         for work in job.work:
             row = (path, job.key, work.pid, work.since_ms)
             if row in self._rows:  # two in one process, from the same millisecond: one after the other
                 row = (*row[:3], -work.since_ms)
             last = before.get(row, [])
             self._rows[row] = self._kept(last, work)
-            tellings.append(self._rows[row])
+            updates.append(self._rows[row])
             watched += self._seen_now(last, work)
         watched = self._watched[path, job.key] = self._watched.get((path, job.key), Done()) + watched
-        active = [told for told in tellings if not _is_idle(told, at_ms)]
-        rates = [between(told[0], told[-1]) for told in active if len(told) > 1]
+        active = [kept for kept in updates if not _is_idle(kept, at_ms)]
+        rates = [between(kept[0], kept[-1]) for kept in active if len(kept) > 1]
         done = sum(rates, Done()) if rates else None
-        idle = bool(tellings) and not active
-        told_ms = max((told[-1].told_ms for told in tellings), default=None)
+        idle = bool(updates) and not active
+        published_ms = max((kept[-1].published_ms for kept in updates), default=None)
         return JobRates(
             cache=segment.name,
             key=job.key,
             name=job.work[0].name if job.work else None,
             pids=job.pids,
-            telling=len(tellings),
-            told_s=None if told_ms is None else max(0, at_ms - told_ms) / 1000,
+            publishing=len(updates),
+            silent_s=None if published_ms is None else max(0, at_ms - published_ms) / 1000,
             idle=idle,
             samples_per_s=0.0 if idle else sum(map(_per_s, rates)) if rates else None,
             done=done,
             **_progress(job.work),
             threads=sum(work.threads for work in job.work),
             batch_size=max((work.batch_size for work in job.work), default=0),
-            told=sum((between(None, work) for work in job.work), Done()),
+            total=sum((between(None, work) for work in job.work), Done()),
             watched=watched,
             compared=job.compared,
             apart=job.apart,
         )
 
     def _kept(self, last: list[Work], work: Work) -> list[Work]:
-        """The tellings of a row that rates are of: from the beginning of the window until now."""
-        if last and work.told_ms == last[-1].told_ms:
+        """The updates of a row that rates are of: from the beginning of the window until now."""
+        if last and work.published_ms == last[-1].published_ms:
             return last
-        if last and (work.told_ms < last[-1].told_ms or work.delivered < last[-1].delivered):
+        if last and (work.published_ms < last[-1].published_ms or work.delivered < last[-1].delivered):
             return [work]  # the clock was set back, or another process is in the row
-        tellings = [*last, work]
-        begins = bisect.bisect_right(tellings, work.told_ms - self._window_ms, key=lambda one: one.told_ms)
-        return tellings[max(0, begins - 1) :]
+        updates = [*last, work]
+        since_ms = work.published_ms - self._window_ms
+        begins = bisect.bisect_right(updates, since_ms, key=lambda one: one.published_ms)
+        return updates[max(0, begins - 1) :]
 
     def _seen_now(self, last: Sequence[Work], work: Work) -> Done:
-        """What a process did since the last look; all that it told, if it began after the watch."""
+        """What a process did since the last look; all that it published, if it began after the watch."""
         if last:
             return between(last[-1], work)
         new = self._began_ms is not None and work.since_ms >= self._began_ms
@@ -278,9 +279,9 @@ def _per_s(done: Done) -> float:
     return done.delivered * 1e9 / done.ns if done.ns else 0.0
 
 
-def _is_idle(told: Sequence[Work], at_ms: int) -> bool:
-    pause_ms = told[-1].told_ms - told[-2].told_ms if len(told) > 1 else 0
-    return at_ms - told[-1].told_ms > max(IDLE_MS, BATCHES_OF_SILENCE * pause_ms)
+def _is_idle(updates: Sequence[Work], at_ms: int) -> bool:
+    pause_ms = updates[-1].published_ms - updates[-2].published_ms if len(updates) > 1 else 0
+    return at_ms - updates[-1].published_ms > max(IDLE_MS, BATCHES_OF_SILENCE * pause_ms)
 
 
 def _progress(work: Sequence[Work]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from seneca.segments import Segment, State, find, segments
 __all__ = ["MOST_S", "as_json", "checked_every", "lines", "look", "run"]
 
 LEAST_S, MOST_S = 0.1, 86_400.0
-SMOOTH_S = 1.0  # processes tell four times a second at most; rates of less time would jump
+SMOOTH_S = 1.0  # processes publish four times a second at most; rates of less time would jump
 LETTERS = {"storage": "S", "encoded": "E", "decoded": "D", "augmented": "A"}
 COLOURS = {"storage": "red", "encoded": "yellow", "decoded": "green", "augmented": "cyan"}
 STATES = {State.IN_USE: "green", State.KEPT: "blue", State.DEAD: "red", State.GIVEN_UP: "yellow"}
@@ -127,8 +127,8 @@ def _cache_as_json(cache: CacheRates) -> dict[str, Any]:
         "free_bytes": None if view is None else view.free_bytes,
         "bytes": None if view is None else view.bytes,
         "jobs": len(cache.jobs),
-        "delivered": cache.told.delivered,
-        "prepared": cache.told.prepared,
+        "delivered": cache.total.delivered,
+        "prepared": cache.total.prepared,
         "deliveries_per_preparation": cache.deliveries_per_preparation,
     }
 
@@ -140,8 +140,8 @@ def _job_as_json(job: JobRates) -> dict[str, Any]:
         "key": job.key,
         "name": job.name,
         "pids": list(job.pids),
-        "telling": job.telling,
-        "told_s": job.told_s,
+        "telling": job.publishing,
+        "told_s": job.silent_s,
         "idle": job.idle,
         "samples_per_s": job.samples_per_s,
         "stalled": None if done is None else done.stalled,
@@ -152,12 +152,12 @@ def _job_as_json(job: JobRates) -> dict[str, Any]:
         "places": job.places,
         "threads": job.threads,
         "batch_size": job.batch_size,
-        "delivered": job.told.delivered,
-        "prepared": job.told.prepared,
-        "staged": job.told.staged,
-        "skipped": job.told.skipped,
-        "damaged": job.told.damaged,
-        "read_bytes": job.told.read_bytes,
+        "delivered": job.total.delivered,
+        "prepared": job.total.prepared,
+        "staged": job.total.staged,
+        "skipped": job.total.skipped,
+        "damaged": job.total.damaged,
+        "read_bytes": job.total.read_bytes,
         **sharing_as_json(job.compared, job.apart),
     }
 
@@ -177,18 +177,18 @@ def lines(seen: Sequence[CacheRates], width: int, name: str | None = None) -> li
         none = "no job of this host has a cache" if name is None else f"there is no cache {name} any more"
         return [Text(none)]
     columns = _columns(width)
-    told = [Text(_row([title for title, _, _ in columns], columns), style="bold")]
+    shown = [Text(_row([title for title, _, _ in columns], columns), style="bold")]
     for cache in seen:
-        told.append(_cache_line(cache, width))
+        shown.append(_cache_line(cache, width))
         view = cache.segment.view
         for job in cache.jobs:
-            told.append(_job_line(job, columns, width >= WIDE))
+            shown.append(_job_line(job, columns, width >= WIDE))
             for said in said_of_sharing(job, 0 if view is None else view.samples):
-                told += [Text(f"  {part}", style="dim") for part in _wrapped(said, width - 2)]
-    told += [Text(line, style="dim") for line in _wrapped(LEGEND, width)]
-    for line in told:
+                shown += [Text(f"  {part}", style="dim") for part in _wrapped(said, width - 2)]
+    shown += [Text(line, style="dim") for line in _wrapped(LEGEND, width)]
+    for line in shown:
         line.truncate(width)
-    return told
+    return shown
 
 
 Column = tuple[str, int, str]  # title, width, side
@@ -222,12 +222,13 @@ def _row(cells: Sequence[str], columns: Sequence[Column]) -> str:
 def _job_line(job: JobRates, columns: Sequence[Column], wide: bool) -> Text:
     pid = f"{job.pids[0]}" if job.pids else ""
     name = printable(job.name) if job.name else "process" if job.name is None else "job"
-    if job.telling > 1:
-        name = f"{job.telling}x {name}"
+    if job.publishing > 1:
+        name = f"{job.publishing}x {name}"
     if job.name is None:
         cells = [name, pid, "", "has not begun", "", "", ""]
     elif job.idle:
-        cells = [name, pid, "0", f"idle {_seconds(job.told_s or 0.0)}", "", _epoch(job), f"{job.threads}"]
+        idle = f"idle {_seconds(job.silent_s or 0.0)}"
+        cells = [name, pid, "0", idle, "", _epoch(job), f"{job.threads}"]
     elif job.done is None or job.samples_per_s is None:
         cells = [name, pid, "", "", "", _epoch(job), f"{job.threads}"]
     else:
@@ -321,7 +322,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _fitting(shown: list[Text], height: int) -> list[Text]:
-    """As many lines as a terminal has, the last of which tells how many there are not."""
+    """The lines that fit; the last one counts the rest."""
     if len(shown) <= height:
         return shown
     return [*shown[: height - 1], Text(f"and {len(shown) - height + 1} more lines", style="dim")]

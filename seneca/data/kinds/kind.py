@@ -38,8 +38,8 @@ class Support:
         samples: 16 bytes that name the samples beneath ``Subset`` by state and code alone, on any host;
             None: not known.
         made_of: What the names of a dataset that is not native were made of.
-        watch: Tells whether any of that changes.
-        attributes: Tells which attributes of ``base`` were bound to something else; None: all count.
+        watch: Says whether any of that changes.
+        attributes: Says which attributes of ``base`` were bound to something else; None: all count.
         targets: Of native pictures with boxes: what makes their targets; None of others.
     """
 
@@ -62,7 +62,7 @@ class Support:
         """Describe what the fingerprint covers, and what it cannot see; "": there is no fingerprint."""
         parts = []
         if self.files is not None:
-            parts.append(self.files.told())
+            parts.append(self.files.describe())
         if self.made_of is not None:
             parts.append(str(self.made_of))
         unseen = "network responses, and names that code looks up at run time"

@@ -125,7 +125,7 @@ def listing_of(
         given = _labels_beside(containers, names, table, every, chosen)
         return Listing(containers, stated, names, table, given.tolist())
     numbers, classes = _classes(containers, names, table, every, chosen)
-    # Each archive is in order. Two names of each tell whether they are in order one after the other.
+    # Each archive is in order. Two names of each show whether they are in order one after the other.
     ends = np.cumsum([len(places) for places in chosen if len(places)])
     if any(_parts(names[end - 1]) > _parts(names[end]) for end in ends[:-1].tolist()):
         parts = list(map(_parts, names))
@@ -295,7 +295,7 @@ def kept_members(path: str, state: tuple[Any, ...], listed: Callable[[], Members
 
     Args:
         path: The archive's path, or its URL.
-        state: What tells its content from any that was there before: of a file all of :class:`State`.
+        state: What distinguishes its content from any that was there before: of a file all of :class:`State`.
         listed: Lists it.
     """
     kept = _kept_as(path, state)

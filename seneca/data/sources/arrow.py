@@ -86,8 +86,8 @@ def _rows_of(paths: Sequence[str]) -> Any:
 def _whole(part: Listing, image: str, label: str) -> tuple[Listing, np.ndarray] | None:
     """All rows of the files that a contiguous slice is of, and the places of the slice's rows among them.
 
-    None: the slice is all of it; or the files cannot tell, because they have other columns, say. Such a slice
-    is a dataset of its own.
+    None: the slice is all of it; or the files do not show it, because they have other columns, say. Such a
+    slice is a dataset of its own.
     """
     import pyarrow as pa
 

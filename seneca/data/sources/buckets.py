@@ -76,7 +76,7 @@ class Objects:
         return bytes(self.fetch(container, offset, length, Waiting()))
 
     def are_direct(self) -> bool:
-        """Whether plain requests may bring them, as far as the first one tells."""
+        """Whether plain requests may bring them, as far as the first one shows."""
         return bool(self._listing.containers) and self._direct(0) is not None
 
     def requests_for(self, pieces: Sequence[tuple[int, int, int]]) -> list[PlainRequest | None]:

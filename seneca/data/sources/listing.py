@@ -19,7 +19,7 @@ PIECE = np.dtype([("offset", "<u8"), ("length", "<u4"), ("container", "<u4")])
 """Where a sample's bytes are; as ``sn_piece``."""
 
 STATED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8")])
-"""What tells a container from others, and from itself after a change; as ``sn_container``."""
+"""What distinguishes a container from others, and from itself after a change; as ``sn_container``."""
 
 
 RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
@@ -27,7 +27,7 @@ RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 class State(NamedTuple):
-    """What tells the content of a container from another that came to the same place.
+    """What distinguishes the content of a container from another that came to the same place.
 
     Size and time can be set back after a change. Nobody can set the ctime.
     """
@@ -73,7 +73,7 @@ class Listing:
         pieces: Where its bytes are, of type :data:`PIECE`.
         labels: Its label; None: the containers have none.
         classes: The names of the classes; empty where labels are numbers without names.
-        etags: What tells each URL's object from itself after a change; empty: containers are files.
+        etags: What distinguishes each URL's object from itself after a change; empty: containers are files.
         root: What all URLs begin with, up to a slash.
         ctimes: The ctime of each container when it was listed, int64; empty for URLs.
         again: Lists one container, given its path, as it is now. Labels are None if a user's function gave

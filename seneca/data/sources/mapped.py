@@ -52,7 +52,7 @@ def _mapped() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
         mappings = file_mappings()
     except OSError as error:
         raise SourceError(
-            f"/proc/self/maps cannot be read ({error.strerror}), so nobody can tell in which files the table "
+            f"/proc/self/maps cannot be read ({error.strerror}), so nobody knows in which files the table "
             "lies; mount /proc, or open the pictures as files"
         ) from None
     there = [one for one in mappings if not one.path.endswith(" (deleted)")]

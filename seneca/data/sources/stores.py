@@ -64,7 +64,7 @@ TIMES = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "
 
 
 class Found(NamedTuple):
-    """An object as it was when it was listed. ``etag`` tells it from itself after a change."""
+    """An object as it was when it was listed. ``etag`` distinguishes it from itself after a change."""
 
     url: str
     size: int
@@ -89,7 +89,7 @@ def _as_found(url: str, about: dict[str, Any]) -> Found:
         etag = None if time is None else f"{size} {time}"
     if etag is None:
         raise SourceError(
-            f"{url}: its server gives neither an etag nor a time of change, and nobody could tell that "
+            f"{url}: its server gives neither an etag nor a time of change, and nobody could see that "
             "it changes; copy it to a server that does"
         )
     for what, text in {"name": url, "etag": etag}.items():
@@ -234,7 +234,7 @@ class _Web(Store):
         raise SourceError(f"{url}: a web server does not list what it has; give the URL of a .tar")
 
     def found(self, url: str, waiting: Waiting) -> Found:
-        return waiting.run(self._range(url, 0, 1, {}))[1]  # its size is told with any part of it
+        return waiting.run(self._range(url, 0, 1, {}))[1]  # its size comes with any part of it
 
     def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
         condition = {"If-Match": found.etag} if found.etag.startswith('"') else {}
@@ -407,10 +407,10 @@ class _Obstore(Store):
             return ask()
         except Exception as error:
             status = STATUSES.get(type(error).__name__)
-            told = re.search(r"status code: (\d{3})", str(error))
-            if status is None and told is None:
+            code = re.search(r"status code: (\d{3})", str(error))
+            if status is None and code is None:
                 raise
-            raise _Refused(status or int(told[1]), error) from None  # type: ignore[index]
+            raise _Refused(status or int(code[1]), error) from None  # type: ignore[index]
 
 
 def _signed(store: Any, names: list[str]) -> list[str]:

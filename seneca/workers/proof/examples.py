@@ -166,7 +166,7 @@ def compare_served(
         is_seeded: Whether the stages give each sample the same random numbers whenever it is made.
 
     Returns:
-        Whether they are equal. None: nobody can tell, because the sample draws random numbers, differs each
+        Whether they are equal. None: nobody knows, because the sample draws random numbers, differs each
         time that it is made, or cannot be made now.
     """
     with drawing() as drawn:
@@ -187,7 +187,7 @@ def compare_served(
 
 
 def stays_the_same(make: Callable[[], Example], found: Example, *, attempts: int = ATTEMPTS) -> bool | None:
-    """Whether an example is always the same, as far as some attempts can tell; None: it cannot be made now.
+    """Whether an example is always the same, as far as some attempts show; None: it cannot be made now.
 
     One attempt is not enough: an item may depend on a generator that nobody can set, and differ only seldom.
     """

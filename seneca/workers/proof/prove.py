@@ -52,7 +52,7 @@ class Proof:
         table: What other processes of this dataset have found.
         evidence: Compares the examples.
         vouched: Whether the user has given a key, and so vouches for whatever else items depend on.
-        changed: Tells whether the dataset has changed since it was looked at.
+        changed: Says whether the dataset has changed since it was looked at.
 
     Attributes:
         terms: As in the arguments. Other terms may replace them if these share the same.

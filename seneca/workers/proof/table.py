@@ -1,4 +1,4 @@
-"""What the processes of one dataset tell each other about their examples."""
+"""What the processes of one dataset share with each other about their examples."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ProofTable:
         Args:
             names: The names that it is about.
             verdict: The verdict.
-            text: What to tell people.
+            text: What to say to people.
             look: The look at the dataset that it comes from.
             lasts: Whether it also holds for later looks.
         """

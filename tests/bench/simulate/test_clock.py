@@ -54,7 +54,7 @@ def test_a_job_leaves_at_its_end_in_mid_epoch():
     outcome = run(Scenario(jobs, 640, preparing=np.inf), policy)
     assert outcome.delivered == (6 * 64, 640) and outcome.epochs == (0, 1)
     assert policy.here == set() and policy.at == {}
-    assert len(policy.told) == 8 * 64 + 640  # a draw is told of when it is next asked: none after the end
+    assert len(policy.known) == 8 * 64 + 640  # it learns of a draw when it is next asked: none after the end
 
 
 def test_the_bound_is_what_the_fastest_attached_job_consumes():

@@ -32,14 +32,14 @@ def seen(place):
 
 def test_what_is_seen_is_what_the_segment_says_of_itself(place):
     one, other = place.attach(7), place.attach(8)
-    other.tell(5, 640)
+    other.publish_pace(5, 640)
     members = [place.member(segment) for segment in (one, other)]
     items, _, _ = members[0].draw(16)
     for slot in items["target_slot"].tolist()[:10]:
         members[0].commit(slot)
     members[0].done(items[:10])
     members[0].draw(0)
-    told, found = one.stats(), seen(place)
+    stats, found = one.stats(), seen(place)
     shared = (
         "payload_bytes",
         "reserved_bytes",
@@ -51,7 +51,7 @@ def test_what_is_seen_is_what_the_segment_says_of_itself(place):
         "split",
         "changes",
     )
-    assert {name: found[name] for name in shared} == {name: told[name] for name in shared}
+    assert {name: found[name] for name in shared} == {name: stats[name] for name in shared}
     assert found["payloads"]["augmented"] == 10 and found["writing"] == 6
     assert (found["samples"], found["keep"], found["given_up"], found["torn"]) == (100, 0, False, False)
     assert found["fingerprint"] == b"fingerprint 0123".hex()
@@ -82,7 +82,7 @@ def test_looking_waits_for_nobody(place):
         assert seen(place)["rows"]
 
 
-def test_the_dead_are_told_from_the_living(place):
+def test_the_dead_are_distinguished_from_the_living(place):
     place.attach(1)
 
     def attach_and_die(pipe):

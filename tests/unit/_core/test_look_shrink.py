@@ -27,7 +27,7 @@ def memory_of(place):
     return os.stat(place.path).st_blocks * 512 - int(place.records().head["payload_at"])
 
 
-def test_an_empty_cache_gives_back_what_it_is_told_to(place):
+def test_an_empty_cache_gives_back_what_is_asked_of_it(place):
     segment = place.attach()
     assert memory_of(place) >= 8 * MiB
     assert shrunk(place, 512) == (2048, 0, 0)

@@ -65,7 +65,7 @@ def test_what_is_needed_last_makes_room(place, count):
     jobs = [Job(place, number + 1, order) for number, order in enumerate(orders(count))]
     for job in jobs:
         for _ in range(2):
-            job.draw(1)  # knows of the others, makes its timetable, and tells it
+            job.draw(1)  # knows of the others, makes its timetable, and publishes it
     offered, evictions, refusals = {}, 0, 0
     while jobs[-1].member.left:
         for job in jobs:

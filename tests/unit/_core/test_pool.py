@@ -78,9 +78,9 @@ def run(slow, pictures):
 
     def run(*threads, is_late, descriptors=None, batch_size=8):
         limits = [None] * (len(threads) - 1) + [descriptors]
-        told = json.dumps([*zip(threads, limits, strict=True)])
+        limited = json.dumps([*zip(threads, limits, strict=True)])
         how = {"server": server, "env": {**os.environ, **late}} if is_late else {}
-        done = ready.run("-c", JOB, pictures, told, str(batch_size), **how)
+        done = ready.run("-c", JOB, pictures, limited, str(batch_size), **how)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

@@ -28,7 +28,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def empty(server):
-    assert server.tell("FLUSHALL") == "+OK"
+    assert server.ask("FLUSHALL") == "+OK"
 
 
 @pytest.mark.parametrize("way", ["address", "socket"])
@@ -62,7 +62,7 @@ def test_files_of_any_length(server, length):
 @pytest.mark.parametrize("value", ["", "x", "x" * 32, "y" * 1000])
 def test_values_of_others_are_missing_and_deleted(server, value):
     key = f"seneca:{DATASET.hex()}:7"
-    assert server.tell("SET", key, value) == "+OK"
+    assert server.ask("SET", key, value) == "+OK"
     one = at(server)
     assert one.get(DATASET, 7) is None
     assert one.look(0)["wrong"] == 1
@@ -74,13 +74,13 @@ def test_a_value_under_the_key_of_another_sample_is_missing(server):
     one = at(server)
     one.put(DATASET, 1, FILE)
     assert one.get(DATASET, 1) == FILE
-    assert server.tell("COPY", f"seneca:{DATASET.hex()}:1", f"seneca:{DATASET.hex()}:2") == ":1"
+    assert server.ask("COPY", f"seneca:{DATASET.hex()}:1", f"seneca:{DATASET.hex()}:2") == ":1"
     assert one.get(DATASET, 2) is None and one.look(0)["wrong"] == 1
 
 
 def test_a_user_of_the_server(server):
     rights = ["on", ">secret", "~seneca:*", "+get", "+set", "+del", "+ping", "+select"]
-    assert server.tell("ACL", "SETUSER", "trainer", *rights) == "+OK"
+    assert server.ask("ACL", "SETUSER", "trainer", *rights) == "+OK"
     one = at(server, user="trainer", password="secret", database=2)
     assert one.ping(0)
     one.put(DATASET, 1, FILE)
@@ -95,7 +95,7 @@ def test_a_full_server_keeps_what_it_has_and_is_given_no_more(server):
     one = at(server)
     one.put(DATASET, 0, FILE)
     assert one.get(DATASET, 0) == FILE
-    assert server.tell("CONFIG", "SET", "maxmemory", "1mb") == "+OK"
+    assert server.ask("CONFIG", "SET", "maxmemory", "1mb") == "+OK"
     try:
         for sample in range(1, 20):
             one.put(DATASET, sample, FILE)
@@ -105,7 +105,7 @@ def test_a_full_server_keeps_what_it_has_and_is_given_no_more(server):
         assert "OOM" in seen["message"] and not seen["left_alone"]
         assert one.get(DATASET, 0) == FILE
     finally:
-        server.tell("CONFIG", "SET", "maxmemory", "0")
+        server.ask("CONFIG", "SET", "maxmemory", "0")
 
 
 def test_a_server_that_restarts_is_used_again_at_once(tmp_path):

@@ -36,7 +36,7 @@ def server(tmp_path_factory, authority):
 
 @pytest.fixture(autouse=True)
 def empty(server):
-    assert server.tell("FLUSHALL") == "+OK"
+    assert server.ask("FLUSHALL") == "+OK"
 
 
 def client(port, host="127.0.0.1", ca=None, certificate=(None, None), password=None):

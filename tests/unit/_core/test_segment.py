@@ -365,7 +365,7 @@ def test_a_truncated_or_grown_segment_is_refused(place, size):
 
 
 def test_a_header_that_contradicts_itself_is_refused(place):
-    """Each field of the plan, in each of its bytes; some are told otherwise, or may be anything."""
+    """Each field of the plan, in each of its bytes; some are checked elsewhere, or may be anything."""
     segment = place.attach()
     fields = HEADER.fields
     skipped = {
@@ -433,7 +433,7 @@ def test_a_forked_child_s_handle_is_dead_and_its_end_frees_nothing(place):
         for what in (segment.stats, segment.check, lambda: segment.change_split((0, 0, 0, 1), 0, "")):
             with pytest.raises(errors.SegmentError, match="parent"):
                 what()
-        segment.tell(99, 7)
+        segment.publish_pace(99, 7)
         private = place.member(segment)
         assert not private.shared
         private.close()
@@ -448,7 +448,7 @@ def test_a_forked_child_s_handle_is_dead_and_its_end_frees_nothing(place):
         assert child.receive() == "closed its member"
         assert child.receive() == "left"
         assert child.join() == 0
-    assert other.told() == [], "its row is the parent's"
+    assert other.published_paces() == [], "its row is the parent's"
     stats = other.stats()  # probes whose owner lives
     assert (stats["members"], stats["processes"], stats["writing"]) == (2, 2, 10)
     assert segment.check() is None

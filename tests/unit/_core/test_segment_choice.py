@@ -41,12 +41,12 @@ def test_what_a_segment_has_is_read_as_a_split_whatever_it_is():
 def test_a_row_says_nothing_of_who_had_it_before():
     with Place(100) as place:
         one, other = place.attach(1), place.attach(2)
-        other.tell(77, 500)
-        one.tell(78, 600)
-        assert one.told() == [(True, 1, 78, 600), (False, 2, 77, 500)]
+        other.publish_pace(77, 500)
+        one.publish_pace(78, 600)
+        assert one.published_paces() == [(True, 1, 78, 600), (False, 2, 77, 500)]
         other.close()
-        assert one.told() == [(True, 1, 78, 600)]
-        assert [row[1] for row in place.attach(3).told()] == [1]
+        assert one.published_paces() == [(True, 1, 78, 600)]
+        assert [row[1] for row in place.attach(3).published_paces()] == [1]
 
 
 def test_staged_copies_over_their_share_make_room():

@@ -26,7 +26,7 @@ def seed():
 
 
 def seal(payload, sample):
-    """Fill a payload so that any reader can tell whether it is whole and of this sample."""
+    """Fill a payload so that any reader can see whether it is whole and of this sample."""
     body = struct.pack("<IQ", sample, secrets.randbits(64)) * (len(payload) // 12 + 1)
     body = body[: len(payload) - 4]
     payload[:] = body + struct.pack("<I", zlib.crc32(body))

@@ -1,4 +1,4 @@
-"""What a process tells of its work: what is read from outside is what was written, or nothing."""
+"""What a process publishes of its work: what is read from outside is what was written, or nothing."""
 
 import os
 import time
@@ -9,10 +9,10 @@ from sizes import size
 
 from seneca import errors
 from seneca._core.look import look
-from seneca._core.telemetry import CAUSES, NAME_BYTES, tell_work
+from seneca._core.telemetry import CAUSES, NAME_BYTES, publish_work
 
 NUMBERS = (
-    *("since_ms", "told_ms", "delivered", "prepared", "staged", "skipped", "damaged", "read_bytes"),
+    *("since_ms", "published_ms", "delivered", "prepared", "staged", "skipped", "damaged", "read_bytes"),
     *("epoch", "place", "places", "threads", "batch_size", "rank", "ranks"),
 )
 FORMS = ("storage", "encoded", "decoded", "augmented")
@@ -25,8 +25,8 @@ def place():
         yield place
 
 
-def told(first, name="train.py --lr 0.1", step=1):
-    """What a process could tell: each number is another one, from ``first`` on."""
+def work_from(first, name="train.py --lr 0.1", step=1):
+    """What a process could publish: each number is another one, from ``first`` on."""
     values = iter(range(first, first + 1000 * step, step) if step else [first] * 1000)
     numbers = {number: next(values) for number in NUMBERS}
     served = {form: next(values) for form in FORMS}
@@ -35,102 +35,102 @@ def told(first, name="train.py --lr 0.1", step=1):
 
 
 def seen(place):
-    """What the rows tell, those that tell something, in the order of rows."""
+    """What the rows publish, those that publish something, in the order of rows."""
     with open(place.path, "rb") as file:
         return [row[5] for row in look(file.fileno())["rows"] if row[5] is not None]
 
 
-def test_what_is_told_is_seen(place):
+def test_what_is_published_is_seen(place):
     segment = place.attach()
     member = place.member(segment)
-    assert seen(place) == [], "nobody has told anything"
-    tell_work(segment, told(2**62))
-    assert seen(place) == [told(2**62)]
-    tell_work(segment, told(7))
-    assert seen(place) == [told(7)]
+    assert seen(place) == [], "nobody has published anything"
+    publish_work(segment, work_from(2**62))
+    assert seen(place) == [work_from(2**62)]
+    publish_work(segment, work_from(7))
+    assert seen(place) == [work_from(7)]
     member.close()
 
 
-def test_each_process_tells_of_itself(place):
+def test_each_process_publishes_its_own_work(place):
     one, other = place.attach(1), place.attach(2)
-    tell_work(other, told(5000))
-    tell_work(one, told(1000))
-    assert seen(place) == [told(1000), told(5000)]
+    publish_work(other, work_from(5000))
+    publish_work(one, work_from(1000))
+    assert seen(place) == [work_from(1000), work_from(5000)]
 
 
 def test_a_long_name_is_cut_and_a_strange_one_is_shown(place):
     segment = place.attach()
-    tell_work(segment, told(1, "x" * 500))
+    publish_work(segment, work_from(1, "x" * 500))
     assert seen(place)[0]["name"] == "x" * NAME_BYTES
-    tell_work(segment, told(1, "\udcff é"))
+    publish_work(segment, work_from(1, "\udcff é"))
     assert seen(place)[0]["name"] == "? é"
 
 
-def test_who_comes_next_into_a_row_has_told_nothing(place):
+def test_who_comes_next_into_a_row_has_published_nothing(place):
     first = place.attach(1)
     place.attach(2)
-    tell_work(first, told(1))
+    publish_work(first, work_from(1))
     place.close(first)
     assert seen(place) == []
     again = place.attach(3)
     assert seen(place) == [], "it has the row of the first"
-    tell_work(again, told(9))
-    assert seen(place) == [told(9)]
+    publish_work(again, work_from(9))
+    assert seen(place) == [work_from(9)]
 
 
-def test_the_dead_tell_nothing(place):
+def test_the_dead_publish_nothing(place):
     place.attach(1)
 
-    def tell_and_wait(pipe):
-        tell_work(place.attach(2), told(1))
-        pipe.send("told")
+    def publish_and_wait(pipe):
+        publish_work(place.attach(2), work_from(1))
+        pipe.send("published")
         pipe.receive(patience_s=None)
 
-    with Process(tell_and_wait) as child:
+    with Process(publish_and_wait) as child:
         child.receive()
-        assert seen(place) == [told(1)]
+        assert seen(place) == [work_from(1)]
         child.kill()
     assert seen(place) == []
 
 
-def test_a_forked_child_does_not_tell_in_its_parents_name(place):
+def test_a_forked_child_does_not_publish_in_its_parents_name(place):
     segment = place.attach(1)
-    tell_work(segment, told(1))
+    publish_work(segment, work_from(1))
 
-    def tell(pipe):
+    def publish(pipe):
         try:
-            tell_work(segment, told(500))
+            publish_work(segment, work_from(500))
         except errors.SegmentError:
             pipe.send("refused")
         else:
             pipe.send("ignored")
 
-    with Process(tell) as child:
+    with Process(publish) as child:
         assert child.receive() in ("refused", "ignored")
-    assert seen(place) == [told(1)]
+    assert seen(place) == [work_from(1)]
 
 
-def test_who_has_left_cannot_tell(place):
+def test_who_has_left_cannot_publish(place):
     segment = place.attach(1)
     place.close(segment)
     with pytest.raises(errors.SegmentError):
-        tell_work(segment, told(1))
+        publish_work(segment, work_from(1))
 
 
-def test_nothing_is_seen_that_was_not_told_at_once(place):
-    """A process tells without a pause, each time one number everywhere. No look finds two of them."""
+def test_nothing_is_seen_that_was_not_published_at_once(place):
+    """A process publishes without a pause, each time one number everywhere. No look finds two of them."""
     place.attach(1)
 
-    def tell_on(pipe):
+    def publish_on(pipe):
         segment = place.attach(2)
         pipe.send("here")
         n = 1
         while True:
-            tell_work(segment, told(n, name=f"{n}", step=0))
+            publish_work(segment, work_from(n, name=f"{n}", step=0))
             n += 1
 
     found, looks = set(), 0
-    with Process(tell_on) as child:
+    with Process(publish_on) as child:
         child.receive()
         while looks < LOOKS or len(found) < LOOKS / 100:
             looks += 1
@@ -143,25 +143,25 @@ def test_nothing_is_seen_that_was_not_told_at_once(place):
         child.kill()
 
 
-def test_who_is_killed_while_telling_is_not_believed(place):
-    """Killed at any moment: the next one in its row tells again."""
+def test_who_is_killed_while_publishing_is_not_believed(place):
+    """Killed at any moment: the next one in its row publishes again."""
     place.attach(1)
 
-    def tell_on(pipe):
+    def publish_on(pipe):
         segment = place.attach(2)
         pipe.send("here")
         while True:
-            tell_work(segment, told(3, step=0))
+            publish_work(segment, work_from(3, step=0))
 
     for _ in range(size(20, 200)):
-        with Process(tell_on) as child:
+        with Process(publish_on) as child:
             child.receive()
             time.sleep(0.001)
             child.kill()
         assert seen(place) == []
         segment = place.attach(3)
         assert seen(place) == []
-        tell_work(segment, told(4))
-        assert seen(place) == [told(4)]
+        publish_work(segment, work_from(4))
+        assert seen(place) == [work_from(4)]
         place.close(segment)
     assert os.path.exists(place.path)

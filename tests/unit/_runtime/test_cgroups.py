@@ -66,7 +66,7 @@ def test_a_control_group_of_the_first_version_may_allow_fewer_cores(grouped, quo
     assert host.cores() == cores
 
 
-def test_the_quota_is_told_in_parts_of_a_core_and_below_another_root(grouped, tmp_path):
+def test_the_quota_is_given_in_parts_of_a_core_and_below_another_root(grouped, tmp_path):
     assert groups.cpu_quota() is None
     grouped("proc/self/cgroup", "0::/user/job\n")
     grouped("groups/user/cpu.max", "max 100000\n")
@@ -78,7 +78,7 @@ def test_the_quota_is_told_in_parts_of_a_core_and_below_another_root(grouped, tm
     assert groups.cpu_quota(tmp_path / "host") == 0.5
 
 
-def test_what_the_kernel_killed_is_told_below_another_root(grouped, tmp_path):
+def test_what_the_kernel_killed_is_counted_below_another_root(grouped, tmp_path):
     grouped("host/proc/self/cgroup", "0::/\n")
     grouped("host/sys/fs/cgroup/memory.events", "oom 9\noom_kill 4\n")
     assert (groups.oom_kills(), groups.oom_kills(tmp_path / "host")) == (0, 4)

@@ -55,7 +55,7 @@ def test_a_process_that_meets_nobody_is_a_job_by_itself(monkeypatch, environment
         assert key_in(monkeypatch, **environment) != own
 
 
-def test_job_names_it_and_a_worker_process_is_of_the_job_that_it_was_told(monkeypatch):
+def test_job_names_it_and_a_worker_process_is_of_the_job_that_it_was_given(monkeypatch):
     named = key_in(monkeypatch, "mine")
     assert named == key_in(monkeypatch, "mine", **MEETING) != key_in(monkeypatch, "yours")
     assert named not in (ranks.job_key(), key_in(monkeypatch, **MEETING))

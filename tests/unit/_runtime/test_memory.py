@@ -104,7 +104,7 @@ def test_most_of_a_group_of_the_first_version_is_limited_with_its_swap(machine):
     assert memory.most_memory().most == (220 + 20 + 5) * MIB
 
 
-def test_the_nearest_soft_limit_is_told(machine):
+def test_the_nearest_soft_limit_is_found(machine):
     assert memory.until_throttled() is None
     machine("proc/self/cgroup", "0::/slice/job\n")
     for place, high, used in (

@@ -56,7 +56,7 @@ def test_a_name_may_hold_white_space_that_the_kernel_does_not_escape(root, space
     assert mount.options == {"ro", "rw"}
 
 
-def test_a_kernel_that_does_not_tell_is_no_error(tmp_path):
+def test_a_kernel_that_does_not_say_is_no_error(tmp_path):
     assert mount_of("/data", tmp_path) is None
 
 

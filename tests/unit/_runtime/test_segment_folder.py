@@ -70,10 +70,10 @@ def test_a_read_only_mount_is_refused(host):
     assert "mounted read-only" in fault_of("/cache", host("ext4", "ro")).found
 
 
-def test_a_kernel_that_does_not_tell_is_refused(host):
+def test_a_kernel_that_does_not_say_is_refused(host):
     root = host("ext4")
     (root / "proc/self/mountinfo").unlink()
-    assert "does not tell" in fault_of("/cache", root).found
+    assert "does not say" in fault_of("/cache", root).found
 
 
 @pytest.mark.parametrize(

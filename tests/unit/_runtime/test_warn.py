@@ -1,4 +1,4 @@
-"""What Seneca warns of can be told from what others warn of, and stands at the user's line."""
+"""What Seneca warns of differs from what others warn of, and stands at the user's line."""
 
 import logging
 import re

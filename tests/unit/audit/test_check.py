@@ -55,8 +55,8 @@ def shared_apart(seed, epochs=EPOCHS, parts=2, samples=SAMPLES, substitutes=None
         chosen = range(samples) if substitutes is None else rng.permutation(samples)[:substitutes].tolist()
         copies = {i: (i, turn, AUGMENTED) for i in chosen}
         order = np.argsort(part + rng.random(samples))
-        told = header(turn=turn, samples=samples, count=samples)
-        members[turn] = Member(told, order, copies)
+        about = header(turn=turn, samples=samples, count=samples)
+        members[turn] = Member(about, order, copies)
     return members
 
 
@@ -93,17 +93,19 @@ def test_neighbours_may_stay_where_copies_of_others_may_be_the_cause(tmp_path, s
         }[how]()
         copies = {int(i): (int(i), turn, AUGMENTED) for i in rng.permutation(SAMPLES)[:substitutes]}
         Member(header(turn=turn), np.append(order, SAMPLES - 1), copies).write(tmp_path)
-    told = check(tmp_path).violations
+    violations = check(tmp_path).violations
     is_found = 4 * substitutes < SAMPLES
-    assert {v.epoch for v in told if "pairs are neighbours" in v.text} == ({1, 2, 3} if is_found else set())
-    assert {(v.invariant, v.kind) for v in told} == ({(3, "order")} if is_found else set())
+    assert {v.epoch for v in violations if "pairs are neighbours" in v.text} == (
+        {1, 2, 3} if is_found else set()
+    )
+    assert {(v.invariant, v.kind) for v in violations} == ({(3, "order")} if is_found else set())
 
 
 def test_an_order_that_comes_again_is_found_though_a_few_copies_of_others_were_served(tmp_path):
     """By place: neighbours are others, which is how it differs from the same order."""
     members = shared_apart(0, substitutes=2, parts=20)
-    told = found(tmp_path, members).violations
-    assert {v.epoch for v in told if "goes with that of the epoch before" in v.text} == {1, 2, 3}
+    violations = found(tmp_path, members).violations
+    assert {v.epoch for v in violations if "goes with that of the epoch before" in v.text} == {1, 2, 3}
 
 
 def test_an_epoch_is_not_compared_if_its_log_does_not_say_how_much_came_out_of_turn(tmp_path):
@@ -220,7 +222,7 @@ def test_a_log_may_break_off_at_any_byte(tmp_path):
     assert last.torn_files == 1
 
 
-def test_a_torn_record_is_told(tmp_path):
+def test_a_torn_record_is_reported(tmp_path):
     for member in clean().values():
         member.write(tmp_path)
     paths = sorted(tmp_path.iterdir())
@@ -273,8 +275,8 @@ def of_one_seed(jobs=(JOB, OTHER)):
     for turn in range(2):
         order = np.random.default_rng(turn).permutation(SAMPLES)
         for job in jobs:
-            told = header(job, turn, exact=f"epoch {turn}", batch_size=BATCH if job == JOB else 2 * BATCH)
-            members[job, turn] = Member(told, order)
+            about = header(job, turn, exact=f"epoch {turn}", batch_size=BATCH if job == JOB else 2 * BATCH)
+            members[job, turn] = Member(about, order)
     return members
 
 

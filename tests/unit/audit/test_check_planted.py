@@ -139,12 +139,12 @@ def test_what_is_planted_is_found_and_named(tmp_path, plant, invariant, kind, ep
     members = clean(seed)
     index = plant(members)
     report = found(tmp_path, members)
-    told = [v for v in report.violations if (v.invariant, v.kind) == (invariant, kind) and v.job == JOB]
-    assert told, report.violations
-    assert (JOB, epoch) in {(v.job, v.epoch) for v in told} <= {(JOB, e) for e in range(epoch, EPOCHS)}
-    assert all(JOB in v.text for v in told)
+    violations = [v for v in report.violations if (v.invariant, v.kind) == (invariant, kind) and v.job == JOB]
+    assert violations, report.violations
+    assert (JOB, epoch) in {(v.job, v.epoch) for v in violations} <= {(JOB, e) for e in range(epoch, EPOCHS)}
+    assert all(JOB in v.text for v in violations)
     if index is not None:
-        assert any(int(index) in v.indices for v in told)
+        assert any(int(index) in v.indices for v in violations)
     allowed = {(invariant, kind)}
     if kind in ("repeated", "foreign"):
         allowed |= {(1, "missing")}  # of which it took the place
@@ -248,7 +248,7 @@ def test_a_process_that_is_run_again_has_not_gone_on(tmp_path):
     assert report.violations == [] and sum(report.unchecked[1].values()) == 0
 
 
-def test_a_log_that_is_gone_between_others_is_told(tmp_path):
+def test_a_log_that_is_gone_between_others_is_reported(tmp_path):
     members = clean()
     del members[JOB, 1]
     report = found(tmp_path, members)
@@ -262,11 +262,11 @@ def test_a_copy_that_comes_as_another_sample_than_it_was_made_of(tmp_path, part)
     """Where jobs go over different parts of a dataset, their indices are not the same samples'."""
     copies = {JOB: {3: (4, 9, STORAGE)}, OTHER: {5: (4, 9, AUGMENTED)}}
     for seed, (job, copy) in enumerate(copies.items()):
-        told = header(job, part=part if job == OTHER else "")
-        Member(told, np.random.default_rng(seed).permutation(SAMPLES), copy).write(tmp_path)
+        about = header(job, part=part if job == OTHER else "")
+        Member(about, np.random.default_rng(seed).permutation(SAMPLES), copy).write(tmp_path)
     report = check(tmp_path)
-    told = [(v.invariant, v.kind, v.job, v.indices) for v in report.violations]
-    assert told == ([] if part else [(1, "wrong sample", OTHER, [3, 5])])
+    violations = [(v.invariant, v.kind, v.job, v.indices) for v in report.violations]
+    assert violations == ([] if part else [(1, "wrong sample", OTHER, [3, 5])])
     assert sum(report.unchecked[1].values()) == (1 if part else 0)
 
 
@@ -277,8 +277,8 @@ def test_ranks_that_skip_may_repeat_good_samples_in_their_places(tmp_path):
             order = np.concatenate(member.batches)
             good = order[10:] if rank == 1 else order
             good = np.concatenate([good, good[:4]])[:128]
-            told = replace(member.header, count=128, drop_last=True)
-            known[rank, turn] = Member(told, np.random.default_rng(turn).permutation(good))
+            about = replace(member.header, count=128, drop_last=True)
+            known[rank, turn] = Member(about, np.random.default_rng(turn).permutation(good))
             known[rank, turn].skipped = order[:10] if rank == 1 else []
         return known
 

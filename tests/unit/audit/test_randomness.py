@@ -60,7 +60,7 @@ def test_jobs_on_a_small_dataset_are_judged_by_what_came_out_of_turn(counted):
 
 
 def test_neighbours_by_chance_are_as_many_as_they_should_be():
-    """Of permutations; the mean tells, and what a test gives for it is no rarer than it is."""
+    """Of permutations; the mean shows it, and what a test gives for it is no rarer than it is."""
     rng = np.random.default_rng(0)
     orders = Orders(300)
     places = (np.arange(300) + 0.5) / 300

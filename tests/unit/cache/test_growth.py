@@ -251,12 +251,12 @@ def test_a_dataset_whose_items_have_unknown_sizes_takes_memory_as_they_come(segm
 def test_it_grows_while_another_job_takes_what_is_staged(segment_folder):
     """Each item has 1 MiB, so that few of them have room at the begin."""
     jobs = [ready.Script("-c", TRAINS) for _ in range(2)]
-    told = [job.stdout.readline().split() for job in jobs]
-    most = max(reserved_in(segment_folder), *(int(reserved) for reserved, _ in told))
+    lines = [job.stdout.readline().split() for job in jobs]
+    most = max(reserved_in(segment_folder), *(int(reserved) for reserved, _ in lines))
     ended = [job.communicate() for job in jobs]
     assert [job.wait() for job in jobs] == [0, 0], ended
     assert most > 2 * growth.FIRST_ON_DEMAND
-    assert sum(int(served) for _, served in told) > 100, told
+    assert sum(int(served) for _, served in lines) > 100, lines
 
 
 TRAINS = """if True:

@@ -23,7 +23,7 @@ from seneca.data.file_verdicts import FileVerdict
 
 HUNG_S = 30  # what takes this long does not answer a Ctrl-C
 
-# Checks the folder, tells each file that is counted, and sets numbers of the module.
+# Checks the folder, prints each file that is counted, and sets numbers of the module.
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -92,23 +92,23 @@ def test_broken_pictures_are_listed_by_path_each_on_a_line(spoilt):
 
 def test_the_report_for_programs(spoilt):
     (spoilt / "large.png").write_bytes(saved(picture(1001, 1000), "PNG"))
-    told, status = reported(spoilt)
+    report, status = reported(spoilt)
     assert status == 1
-    assert (told["files"], told["checked"], told["known"]) == (49, 49, 0)
-    assert (told["formats"], told["progressive"]) == ({"JPEG": 45, "PNG": 1}, 3)
-    assert (told["large"], told["large_mean_pixels"]) == (1, 1_001_000)
-    assert told["checked_bytes"] == sum(path.stat().st_size for path in spoilt.rglob("*.*"))
-    assert told["files_per_s"] == told["checked"] / told["took_s"]
-    assert told["bytes_per_s"] == told["checked_bytes"] / told["took_s"]
+    assert (report["files"], report["checked"], report["known"]) == (49, 49, 0)
+    assert (report["formats"], report["progressive"]) == ({"JPEG": 45, "PNG": 1}, 3)
+    assert (report["large"], report["large_mean_pixels"]) == (1, 1_001_000)
+    assert report["checked_bytes"] == sum(path.stat().st_size for path in spoilt.rglob("*.*"))
+    assert report["files_per_s"] == report["checked"] / report["took_s"]
+    assert report["bytes_per_s"] == report["checked_bytes"] / report["took_s"]
     names = ["class_0/00.jpg", "class_0/11.jpg", "class_2/03\n.jpg"]
-    assert {one.pop("reason") for one in told["broken"]} <= REASONS
-    assert told["broken"] == [{"path": f"{spoilt}/{name}", "size": 300} for name in names]
+    assert {one.pop("reason") for one in report["broken"]} <= REASONS
+    assert report["broken"] == [{"path": f"{spoilt}/{name}", "size": 300} for name in names]
 
 
 def test_the_mean_is_over_good_pictures(picture_folder):
-    told, _ = reported(picture_folder)
+    report, _ = reported(picture_folder)
     (picture_folder / "class_0" / "bad.jpg").write_bytes(b"")
-    assert reported(picture_folder)[0]["mean_pixels"] == told["mean_pixels"] > 0
+    assert reported(picture_folder)[0]["mean_pixels"] == report["mean_pixels"] > 0
 
 
 def test_more_pixels_than_allowed_are_listed(picture_folder):
@@ -183,9 +183,9 @@ def test_after_an_end_before_its_time_the_next_check_goes_on(
         for _ in range(47):
             assert process.stdout.readline()
         process.send_signal(number)
-        _, told = process.communicate(timeout=HUNG_S)
+        _, errors = process.communicate(timeout=HUNG_S)
     if number == signal.SIGINT:
-        assert told == (
+        assert errors == (
             "seneca check: interrupted after 47 files, 0 broken; the same command goes on from there\n"
         )
         assert process.returncode == 130

@@ -60,7 +60,7 @@ def start_demo(*arguments: str | Path, scratch: Path) -> subprocess.Popen[str]:
 
 
 def names_of_jobs(process: subprocess.Popen[str]) -> list[str]:
-    """The names that the jobs of a demo have told."""
+    """The names that the jobs of a demo have published."""
     try:
         view = find(f"demo-{process.pid}").view
     except FileNotFoundError:

@@ -33,7 +33,7 @@ def examined(monkeypatch):
 @pytest.mark.parametrize(
     ("findings", "status"),
     [
-        ([ok("fine"), ok("fine", "an offer"), unknown("not told")], 0),
+        ([ok("fine"), ok("fine", "an offer"), unknown("not said")], 0),
         ([ok("fine"), warning("slow", "mend it")], 1),
         ([problem("broken", "mend it")], 1),
     ],
@@ -123,6 +123,6 @@ def test_it_runs_without_torch():
 def test_the_page_has_every_check_with_its_symptom_and_remedy():
     page = (ROOT / "docs" / "doctor.md").read_text().partition("## The checks")[2]
     rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| ")]
-    told = {row[0].strip(): row[1:] for row in rows if re.match(r" (?!check |---)", row[0])}
-    assert list(told) == [*checks.CHECKS, checks.STORAGE]
-    assert all(len(cell.strip()) > 10 for row in told.values() for cell in row)
+    cells = {row[0].strip(): row[1:] for row in rows if re.match(r" (?!check |---)", row[0])}
+    assert list(cells) == [*checks.CHECKS, checks.STORAGE]
+    assert all(len(cell.strip()) > 10 for row in cells.values() for cell in row)

@@ -25,8 +25,8 @@ def test_the_command_says_what_holds_and_what_broke(tmp_path):
     )
     assert answer.exit_code == 0, answer.output
     assert "NO" not in answer.output and "each sample exactly once an epoch" in answer.output
-    told = json.loads((tmp_path / "clean.json").read_text())
-    assert told["holds"] and told["violations"] == [] and told["checked"]["1"] == 8
+    report = json.loads((tmp_path / "clean.json").read_text())
+    assert report["holds"] and report["violations"] == [] and report["checked"]["1"] == 8
 
     members = clean(1)
     lost = plant_missing(members)
@@ -37,9 +37,9 @@ def test_the_command_says_what_holds_and_what_broke(tmp_path):
     )
     assert answer.exit_code == 1
     assert f"epoch 2: sample {lost} not delivered" in answer.output and JOB in answer.output
-    told = json.loads((tmp_path / "spoilt.json").read_text())
-    assert not told["holds"]
-    first = told["violations"][0]
+    report = json.loads((tmp_path / "spoilt.json").read_text())
+    assert not report["holds"]
+    first = report["violations"][0]
     assert [first[name] for name in ("invariant", "kind", "epoch", "indices")] == [1, "missing", 2, [lost]]
 
 
@@ -56,7 +56,7 @@ def test_codes_that_a_terminal_obeys_are_not_printed(tmp_path):
     assert answer.exit_code == 2 and "\ufffd[31m" in answer.output and "\x1b" not in answer.output
 
 
-def test_of_many_violations_the_first_are_told(tmp_path):
+def test_of_many_violations_the_first_are_shown(tmp_path):
     members = {}
     for turn in range(SHOWN + 5):
         members[turn] = Member(header(turn=turn), np.random.default_rng(turn).permutation(SAMPLES))

@@ -66,10 +66,10 @@ def test_batches_are_those_of_the_folder(packed, picture_folder, segment_folder,
     assert [archive.read(i) for i in range(9)] == [folder.read(i) for i in range(9)]
 
 
-def test_it_is_native_and_says_what_it_is_told_by(packed):
+def test_it_is_native_and_says_what_it_is_recognised_by(packed):
     loader = seneca.DataLoader(seneca.open(packed, CROP), num_workers=1)
-    told = loader.explain()
-    assert told.startswith("native: PictureArchive") and "pictures in" in told and "both ends" in told
+    text = loader.explain()
+    assert text.startswith("native: PictureArchive") and "pictures in" in text and "both ends" in text
 
 
 @pytest.mark.parametrize("transform", [lambda picture: picture.size, None])

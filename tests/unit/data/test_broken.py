@@ -40,26 +40,26 @@ def verdicts(tmp_path):
 def reasons(folder, verdicts, **options):
     """By path: why a file is broken; None: it is good."""
     found = list(judge_all(str(folder), verdicts, **{"workers": 2, **options}))
-    told = {one.path: one.verdict.reason for one in found}
-    assert len(told) == len(found), "a file came twice"
-    return told
+    found_by_path = {one.path: one.verdict.reason for one in found}
+    assert len(found_by_path) == len(found), "a file came twice"
+    return found_by_path
 
 
 def loaders_reasons(folder, **options):
     """By path: why the loader refuses a file; None: it delivers it. The transform needs every pixel."""
     dataset = seneca.ImageFolder(folder, T.Resize((8, 8)), **options)
     batches = iter(seneca.DataLoader(dataset, batch_size=1, num_workers=2, cache=None))
-    told = {}
+    by_path = {}
     for path, _ in dataset.samples:
         try:
             next(batches)
-            told[path] = None
+            by_path[path] = None
         except DecodeError as error:
-            told[path] = error.reason
+            by_path[path] = error.reason
         except OSError as error:
-            told[path] = error.strerror
+            by_path[path] = error.strerror
     assert next(batches, None) is None
-    return told
+    return by_path
 
 
 def png(mode, *size, **options):
@@ -149,9 +149,9 @@ def test_what_is_broken_is_what_the_loader_refuses_for_the_same_reason(folder, v
     with ordinary_rights():
         ours, loaders = reasons(folder, verdicts), loaders_reasons(folder)
     assert len(ours) > 300 and ours == loaders
-    told = {os.path.basename(path): reason for path, reason in ours.items()}
+    by_name = {os.path.basename(path): reason for path, reason in ours.items()}
     for name, reason in REFUSED.items():
-        assert told[name].startswith(reason), name
+        assert by_name[name].startswith(reason), name
     for name, reason in {
         "fifo.jpg": "is a FIFO, not a regular file",
         "device.jpg": "is a device, not a regular file",
@@ -160,9 +160,9 @@ def test_what_is_broken_is_what_the_loader_refuses_for_the_same_reason(folder, v
         "itself.jpg": "Too many levels of symbolic links",
         "unreadable.jpg": "Permission denied",
     }.items():
-        assert told[name] == reason, name
+        assert by_name[name] == reason, name
     good = ("a-gif.jpg", "16-bits.png", "cmyk.jpg", "corrupt-exif.jpg", "ends-with-a-warning.jpg", "link.jpg")
-    assert {told[name] for name in good} == {None}
+    assert {by_name[name] for name in good} == {None}
 
 
 def test_a_verdict_that_is_kept_is_the_same_and_what_could_not_be_read_is_tried_again(folder, verdicts):
@@ -224,7 +224,7 @@ def test_a_lack_of_memory_is_no_fault_of_the_file(tmp_path, verdicts, monkeypatc
         (sixteen_bits(), "PNG", False),
     ],
 )
-def test_of_a_good_picture_format_kind_and_pixels_are_told(data, format, progressive):
+def test_of_a_good_picture_format_kind_and_pixels_are_found(data, format, progressive):
     assert judge(data, Codec()) == (None, format, progressive, 40 * 50)
 
 
@@ -252,10 +252,10 @@ def test_a_folder_that_cannot_be_listed_is_found_and_the_others_are_checked(tmp_
     (tmp_path / "closed").chmod(0)
     try:
         with ordinary_rights():
-            told = reasons(tmp_path, verdicts)
+            found = reasons(tmp_path, verdicts)
     finally:
         (tmp_path / "closed").chmod(0o700)
-    assert told == {
+    assert found == {
         f"{tmp_path}/class/a.jpg": None,
         f"{tmp_path}/closed": "cannot be listed: Permission denied",
     }

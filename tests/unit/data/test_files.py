@@ -158,7 +158,7 @@ def test_the_next_look_at_the_same_dataset_finds_one_changed_file_among_many(tmp
     assert dataset.fingerprint() == ImageFolder(tmp_path).fingerprint(), "as another job finds it"
 
 
-def test_a_file_with_its_size_and_time_set_back_is_told_by_its_ends_if_these_are_read(tmp_path):
+def test_a_file_with_its_size_and_time_set_back_is_found_by_its_ends_if_these_are_read(tmp_path):
     """A look of a job that has looked before finds what one that begins now finds."""
     touch(tmp_path, "a/1.jpg")
     dataset, path = ImageFolder(tmp_path), tmp_path / "a" / "1.jpg"
@@ -176,7 +176,7 @@ def move_ctime(path, beyond):
         os.chmod(path, 0o600)
 
 
-def test_ctimes_tell_which_samples_have_changed(tmp_path):
+def test_ctimes_show_which_samples_have_changed(tmp_path):
     touch(tmp_path, *(f"a/{i}.jpg" for i in range(8)))
     files = files_of(ImageFolder(tmp_path))
     before, name = files.newest_ctime(), files.seen().name

@@ -114,8 +114,8 @@ def test_lists_of_the_same_files_have_one_name_whatever_their_targets(paths):
 
 def test_duplicates_are_named_and_may_be_allowed(paths, tmp_path):
     entries = [(paths[0], "a"), (paths[1], "b"), (f"{tmp_path}/in/../in/0.png", "c")]
-    told = r"entry 2 has the path of entry 0: .*0\.png'; remove one of them, or pass allow_duplicates=True"
-    with pytest.raises(ValueError, match=told):
+    message = r"entry 2 has the path of entry 0: .*0\.png'; remove one of them, or pass allow_duplicates=True"
+    with pytest.raises(ValueError, match=message):
         PictureList(entries)
     dataset = PictureList(entries, WHOLE, allow_duplicates=True)
     ((images, labels),) = seneca.DataLoader(dataset, batch_size=3, num_workers=1, cache=None)
@@ -124,8 +124,8 @@ def test_duplicates_are_named_and_may_be_allowed(paths, tmp_path):
 
 def test_a_missing_file_is_named_with_its_entry(paths):
     missing = paths[0].replace("0.png", "none.png")
-    told = rf"of entry 7; correct or remove the entry, or name with root= .*: '{re.escape(missing)}'"
-    with pytest.raises(FileNotFoundError, match=told) as error:
+    message = rf"of entry 7; correct or remove the entry, or name with root= .*: '{re.escape(missing)}'"
+    with pytest.raises(FileNotFoundError, match=message) as error:
         PictureList([*((path, 1) for path in paths[:7]), (missing, 1), (missing + "2", 1)])
     assert error.value.filename == missing
 
@@ -139,7 +139,7 @@ def test_a_folder_or_a_device_in_the_place_of_a_file_is_named(paths):
 
 
 @pytest.mark.parametrize(
-    "entries, kind, told",
+    "entries, kind, message",
     [
         ("train/", TypeError, r"takes pairs \(path, target\), but got str; seneca.open\(\)"),
         (3, TypeError, "but got int"),
@@ -152,8 +152,8 @@ def test_a_folder_or_a_device_in_the_place_of_a_file_is_named(paths):
         ({"a.png": 1}, TypeError, "entry 0 is 'a.png'; give a pair"),
     ],
 )
-def test_what_is_no_list_of_pairs_is_refused(entries, kind, told):
-    with pytest.raises(kind, match=told):
+def test_what_is_no_list_of_pairs_is_refused(entries, kind, message):
+    with pytest.raises(kind, match=message):
         PictureList(entries)
 
 

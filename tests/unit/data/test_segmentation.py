@@ -92,10 +92,10 @@ def test_items_are_the_same_without_the_native_core(folders):
     made = f"seneca.SegmentationFolder({str(folders[0])!r}, {str(folders[1])!r})"
     code = f"import seneca; print(sum(map(int, {made}[2][1].getdata())))"
     environment = {**os.environ, "SENECA_DISABLE": "1"}
-    told = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert int(told.stdout) == int(np.asarray(dataset[2][1], np.int64).sum())
+    assert int(ran.stdout) == int(np.asarray(dataset[2][1], np.int64).sum())
 
 
 def cut_off(path):
@@ -135,7 +135,7 @@ HARM = {
 
 @pytest.mark.parametrize("way", ["item", "loader", "threads", "torch"])
 @pytest.mark.parametrize("harm", HARM)
-def test_what_is_wrong_with_a_file_is_told_with_its_name(folders, harm, way):
+def test_what_is_wrong_with_a_file_is_reported_with_its_name(folders, harm, way):
     which, change, error, message = HARM[harm]
     dataset = seneca.SegmentationFolder(*folders, TRANSFORMS)
     bad = sorted(folders[which == "masks"].iterdir())[3]

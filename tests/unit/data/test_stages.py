@@ -64,7 +64,7 @@ def same(a, b):
     return a["rate"] == b["rate"] and np.array_equal(a["wave"], b["wave"])
 
 
-def test_a_number_tells_its_parts_apart():
+def test_a_number_distinguishes_its_parts():
     assert number_of(b"ab", b"c") != number_of(b"a", b"bc") != number_of(b"abc")
     assert number_of(b"ab") == number_of(b"ab") and all(number_of(bytes([i])) for i in range(256))
     assert number_of(b"ab").bit_length() <= 64

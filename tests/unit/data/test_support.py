@@ -512,9 +512,9 @@ def test_explain_says_what_the_fingerprint_covers(tmp_path, monkeypatch):
             place = os.fspath(self.place)
             return float(os.environ["SENECA_TEST_GAIN"]) * self.values[index], place
 
-    first, told, shown = seneca.SharedDataset(OfFiles(tmp_path), key="mine").explain().split("\n")
+    first, covered, shown = seneca.SharedDataset(OfFiles(tmp_path), key="mine").explain().split("\n")
     assert first.startswith("opaque: ")
-    assert told.startswith("Fingerprint: its state, the code of ")
+    assert covered.startswith("Fingerprint: its state, the code of ")
     for part in (
         __name__,
         f"torch=={torch.__version__}",
@@ -523,16 +523,16 @@ def test_explain_says_what_the_fingerprint_covers(tmp_path, monkeypatch):
         "the key, in place of OfFiles.lock",
         "Not covered: the content of files, network responses",
     ):
-        assert part in told, told
+        assert part in covered, covered
     assert shown.startswith("before the first batch is shared, some samples are made here")
 
 
 def test_explain_of_pictures(picture_folder):
     for transform, forms in ((OURS, "ENCODED, DECODED, AUGMENTED"), (OF_V1, "ENCODED, DECODED")):
-        native, told = (
+        native, covered = (
             seneca.DataLoader(folder_of_v(picture_folder, transform), cache="mine").explain().split("\n")
         )
-        assert told.startswith("Fingerprint: 48 files (path below the folder, size,")
+        assert covered.startswith("Fingerprint: 48 files (path below the folder, size,")
         assert native == (
             "native: ImageFolder and its transform run in the native core; "
             f"shared in the cache 'mine': {forms}"
@@ -548,7 +548,7 @@ def test_explain_of_pictures(picture_folder):
     assert python.startswith("staged: the transform runs as Python, because ")
 
 
-def test_the_reason_is_told_without_a_cache_too(tmp_path):
+def test_the_reason_is_given_without_a_cache_too(tmp_path):
     seneca.testing.make_pictures(tmp_path, count=2)
     dataset = seneca.ImageFolder(tmp_path, lambda picture: picture)
     explained = seneca.DataLoader(dataset, cache=None).explain()

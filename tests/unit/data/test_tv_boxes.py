@@ -85,7 +85,7 @@ def test_why_a_transform_is_not_native_is_explained(dataset):
     )
 
 
-def test_the_reason_is_told_without_a_cache_too(dataset):
+def test_the_reason_is_given_without_a_cache_too(dataset):
     dataset.transforms = v2.Compose([v2.RandomRotation(9), v2.Resize((9, 9)), v2.ToImage()])
     text = seneca.DataLoader(wrapped(dataset), cache=None).explain()
     assert text.startswith("not shared: its transforms run as Python, because RandomRotation")

@@ -39,7 +39,7 @@ class SeededWhenMade(Shuffled):
 
 
 def test_a_worker_that_has_yielded_nothing_yet_begins_as_it_began(seed):
-    """Its seed is not in the script, and no batch of its has told it."""
+    """Its seed is not in the script, and no batch of its has reported it."""
     for step in size((0, 2), range(4)):
         first, second = (loader_of(SeededWhenMade(seed), num_workers=3) for _ in range(2))
         batches = iter(first)
@@ -96,7 +96,7 @@ def test_persistent_workers_make_way_for_those_that_restore():
     assert list(loader) == after
 
 
-def test_workers_that_are_left_in_the_midst_of_an_epoch_are_told_apart_from_the_next():
+def test_workers_that_are_left_in_the_midst_of_an_epoch_are_distinguished_from_the_next():
     """What they made ahead for the epoch that was left, they made before the next began."""
     loader = loader_of(ItsOwnIterator(200), num_workers=2, persistent_workers=True)
     taken(iter(loader), 3)
@@ -201,7 +201,7 @@ def broken(worker):
     raise ValueError("no such worker")
 
 
-def test_a_worker_init_fn_that_fails_is_told_in_the_batchs_place():
+def test_a_worker_init_fn_that_fails_is_reported_in_the_batchs_place():
     batches = iter(loader_of(Shuffled(), num_workers=2, worker_init_fn=broken))
     with pytest.raises(ValueError, match="no such worker"):
         next(batches)

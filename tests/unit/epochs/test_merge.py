@@ -340,7 +340,7 @@ def test_a_list_of_one_state_is_that_state_and_of_two_runs_no_state_at_all():
 def test_states_of_another_order_cannot_be_put_together():
     loader = numbers(cache=None, shuffle=None, sampler=WeightedRandomSampler(torch.ones(22), 25))
     batches_of(loader, 1)
-    with pytest.raises(StateError, match="only the run's own WeightedRandomSampler can tell"):
+    with pytest.raises(StateError, match="only the run's own WeightedRandomSampler can say"):
         seneca.merge_states([loader.state_dict()])
     between = numbers(cache=None).state_dict()
     assert seneca.merge_states([between, between]) == between
@@ -363,7 +363,7 @@ def test_what_is_no_permutation_cannot_be_put_together(source, draws, message, g
     batches = iter(loader)
     next(batches)
     state = sent(loader.state_dict())
-    with pytest.raises(StateError, match=f"own RandomSampler, which draws {message}, can tell"):
+    with pytest.raises(StateError, match=f"own RandomSampler, which draws {message}, can say"):
         seneca.merge_states([state])
     rest = list(batches)
     loader.load_state_dict([state])

@@ -122,13 +122,13 @@ def test_a_batch_that_an_interrupt_has_cut_off_comes_again(picture_folder, kind)
 
 
 def test_a_datasets_state_is_that_before_the_batch_too():
-    """A worker has told its state with the batch that is not yet delivered."""
+    """A worker has reported its state with the batch that is not yet delivered."""
     progress = EpochProgress()
     progress.watched = True
     progress.standing = Standing(1, {0: pickled({"at": "middle", "dataset": 0})})
     progress.begin("samples", None, lambda: None)
     for number in (1, 2):
-        progress.tell(0, pickled({"at": "middle", "dataset": number}))
+        progress.report(0, pickled({"at": "middle", "dataset": number}))
         progress.made([number], 1)
         progress.taken(progress.hand_out)
         assert progress.state()["dataset_state"]["states"][0]["dataset"] == number - 1

@@ -122,7 +122,7 @@ class Remembers(Sampler):
 
 
 class ByEpoch(Remembers):
-    """Is told the epoch."""
+    """Is given the epoch."""
 
     state_dict = load_state_dict = None
     epoch = 0
@@ -202,7 +202,7 @@ OTHERS = {
     "a state of its own": {"shuffle": None, "sampler": lambda count: Remembers()},
     "saves its place": {"shuffle": None, "sampler": lambda count: SavesItsPlace()},
     "iterators that save their place": {"shuffle": None, "sampler": lambda count: OfPlaced()},
-    "told the epoch": {"shuffle": None, "sampler": lambda count: ByEpoch()},
+    "given the epoch": {"shuffle": None, "sampler": lambda count: ByEpoch()},
     "a batch sampler of the user's": {
         "shuffle": None,
         "batch_size": 1,

@@ -140,7 +140,7 @@ def test_what_decides_an_order_makes_it_the_subclasss_own(kind):
     assert len({*seen, *rest}) == len(seen) + len(rest) == (COUNT if kind is ByEpoch else 16)
 
 
-def test_a_seed_that_states_of_generators_name_draws_nothing_and_tells_them_apart():
+def test_a_seed_that_states_of_generators_name_draws_nothing_and_distinguishes_them():
     torch.manual_seed(3)
     generators = [torch.Generator().manual_seed(seed) for seed in (1, 1, 2)]
     states = [generator.get_state() for generator in generators]

@@ -47,7 +47,7 @@ def test_what_is_no_distributed_sampler_of_the_dataset_has_no_portion():
 
 
 class Drawn(Dataset):
-    """Each item with a random number, which tells one copy from another."""
+    """Each item with a random number, which distinguishes one copy from another."""
 
     def __init__(self, count=23):
         self.count = count

@@ -72,7 +72,7 @@ def test_a_chain_ends_where_a_value_is_used_otherwise():
     assert inner == ["a"] and left == ("append",)
 
 
-def test_what_is_not_there_is_told_from_none():
+def test_what_is_not_there_is_distinguished_from_none():
     assert follow(argparse.Namespace(a=None), ("a",)) == (None, ())
     assert follow({"a": None}, ("[b]",)) == (MISSING, ())
 

@@ -134,7 +134,7 @@ KINDS = {
 
 @functools.cache
 def identities(seed, again=False):
-    """What each kind comes to in an interpreter with this seed of hashes, and whether it is told of that."""
+    """What each kind comes to in an interpreter with this seed of hashes, and whether it says so."""
     environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
     arguments = [sys.executable, "-c", PROGRAM, json.dumps(KINDS)]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True)

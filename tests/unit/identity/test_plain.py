@@ -25,7 +25,7 @@ plain = st.recursive(
 @given(plain, plain)
 @settings(deadline=None, max_examples=size(50, 150))
 def test_plain_values_are_the_same_when_they_are_written_the_same(first, second):
-    # complex numbers are no exception: repr tells signed zeros and what is not a number
+    # complex numbers are no exception: repr shows signed zeros and what is not a number
     assert (fingerprint(first) == fingerprint(second)) == (repr(first) == repr(second))
     assert fingerprint(first) == fingerprint(pickle.loads(pickle.dumps(first)))
 

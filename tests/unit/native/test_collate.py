@@ -177,9 +177,9 @@ def test_what_a_function_raises_comes_in_its_batchs_place(picture_folder):
 
 
 def test_explain_says_who_calls_them(picture_folder):
-    told = loader_of(seneca.ImageFolder(picture_folder, CROP), collate_fn=list).explain()
+    text = loader_of(seneca.ImageFolder(picture_folder, CROP), collate_fn=list).explain()
     assert (
-        told.startswith("native: ") and "collate_fn and target_transform are called in this process" in told
+        text.startswith("native: ") and "collate_fn and target_transform are called in this process" in text
     )
 
 

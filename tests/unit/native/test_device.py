@@ -63,17 +63,17 @@ class Batches:
 
 
 def test_errors_come_in_their_place_and_iterating_goes_on():
-    told, progress = [], EpochProgress()
-    progress.hand_out = lambda: told.append(1)
+    handed_out, progress = [], EpochProgress()
+    progress.hand_out = lambda: handed_out.append(1)
     ahead = CopiedAhead(Batches(torch.ones(1), ValueError("bad"), torch.ones(2)), META, progress)
     assert next(ahead).shape == (1,)
     with pytest.raises(ValueError, match="bad"):
         next(ahead)
-    assert next(ahead).shape == (2,) and len(told) == 3
+    assert next(ahead).shape == (2,) and len(handed_out) == 3
     for _ in range(2):
         with pytest.raises(StopIteration):
             next(ahead)
-    assert len(told) == 5
+    assert len(handed_out) == 5
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -108,7 +108,7 @@ def test_a_wrong_device_is_refused_where_it_is_given():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
-def test_cuda_where_there_is_none_is_told_when_iterating_begins():
+def test_cuda_where_there_is_none_is_reported_when_iterating_begins():
     loader = seneca.DataLoader(TensorDataset(torch.arange(3)), device="cuda")
     with pytest.raises(RuntimeError, match=r"device='cuda'.*torch sees no CUDA"):
         iter(loader)

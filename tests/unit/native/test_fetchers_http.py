@@ -72,7 +72,7 @@ def handler_of(bucket):
                 data, status = data[int(first) : int(last) + 1], 206
                 headers["Content-Range"] = f"bytes {first}-{last}/{whole}"
             if isinstance(fault, int):
-                data, status = b"as told", fault
+                data, status = b"as asked", fault
             elif fault == "another etag":
                 headers["ETag"] = '"another"'
             elif fault == "no etag":

@@ -171,7 +171,7 @@ def test_what_other_hosts_have_is_not_fetched_and_may_part_neighbours(opened, tm
         assert torch.equal(images_of(loader), alone)
         counts = loader.stats()["remote"][server.name]
         ranges, read = list(bucket.ranges), loader.stats()["read_bytes"]
-        assert server.tell("DBSIZE") == f":{COUNT}"
+        assert server.ask("DBSIZE") == f":{COUNT}"
     of = lengths(dataset)
     assert read == sum(of[1::2])
     assert counts["wrong"] == 0 and counts["hits"] >= COUNT // 2

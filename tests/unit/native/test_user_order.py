@@ -80,7 +80,7 @@ def pictures_of(loader, most=None):
     return [batch[0].clone() for batch in itertools.islice(loader, most)]
 
 
-def told(loader):
+def first_batches(loader):
     """The labels of the first batches, and where torch's global generator is after each."""
     found = []
     for batch in itertools.islice(loader, 12):
@@ -98,9 +98,9 @@ def test_samplers_are_asked_when_torch_asks_them(picture_folder, kind, workers):
     )
     assert "native: " in ours.explain() and "the order is that of" in ours.explain()
     torch.manual_seed(1)
-    expected = told(of_torch) + told(of_torch)
+    expected = first_batches(of_torch) + first_batches(of_torch)
     torch.manual_seed(1)
-    assert told(ours) + told(ours) == expected
+    assert first_batches(ours) + first_batches(ours) == expected
 
 
 def test_batches_do_not_depend_on_threads_and_each_draw_has_numbers_of_its_own(picture_folder):

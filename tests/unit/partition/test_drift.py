@@ -246,7 +246,7 @@ def test_what_servers_give():
     assert some.nic_bytes_per_s == pytest.approx(97_952 / 1e-4), "to one that asks without a pause"
     # Two jobs, each with 4 threads that wait for servers all the time: 400 files in 2 s.
     assert found(from_servers(400, hit_s=0.02), jobs=TWO).nic_bytes_per_s == pytest.approx(400 * 97_952)
-    assert found(from_servers(30, 30), before=some) == some, "too few to tell"
+    assert found(from_servers(30, 30), before=some) == some, "too few to know"
     assert found(from_servers(0, 100), before=some) == ALONE
     kept = found(from_servers(0, 100, kept=150), before=some)
     assert (kept.served(files), kept.nic_bytes_per_s) == (1.0, some.nic_bytes_per_s)

@@ -60,7 +60,7 @@ SLOW = round_profile(item=Cost(2e-3, 2e-3), storage=(Reading(1, 50e6, 97_952 / 5
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3, 1.0, 2.5])
-def test_waits_of_workers_tell_how_they_read(spread):
+def test_waits_of_workers_show_how_they_read(spread):
     reads = dataclasses.replace(SLOW, served_spread=spread)
     waits_s = 2 / torch_loader(reads, ANY, Jobs(threads=2)).samples_per_s - 2e-3
     assert spread_by_waits(SLOW, 2, waits_s) == pytest.approx(spread, abs=1e-3)
@@ -73,7 +73,7 @@ def test_waits_that_no_model_explains_count_as_the_most_it_knows():
     assert spread_by_waits(SLOW, 2, 0.0) == pytest.approx(0.0, abs=1e-3)
 
 
-def test_waits_do_not_always_tell_how_workers_read():
+def test_waits_do_not_always_show_how_workers_read():
     assert spread_by_waits(SLOW, 1, 2e-3) is None  # it waits for nobody
     assert spread_by_waits(SLOW, 4, 6e-3) is None  # storage is used up
     in_memory = dataclasses.replace(SLOW, free_memory_bytes=10**11)
@@ -168,7 +168,7 @@ def test_no_split_changes_anything():
 
 
 def test_without_the_cost_of_an_item_there_is_no_prediction():
-    with pytest.raises(ProfileError, match="does not tell what torch's own loader takes"):
+    with pytest.raises(ProfileError, match="does not say what torch's own loader takes"):
         torch_loader(ROUND, ANY, Jobs())
 
 

@@ -90,7 +90,7 @@ def test_a_centre_crop_rounds_and_pads_as_torchvisions(had, wanted, in_oracle):
 
 
 def test_the_native_core_and_pillow_draw_crops_of_the_same_distribution(monkeypatch):
-    """Means over a ramp tell where crops lie and how large they are."""
+    """Means over a ramp show where crops lie and how large they are."""
     ramp = np.ascontiguousarray(np.broadcast_to(np.arange(200, dtype=np.uint8)[None, :, None], (100, 200, 3)))
     transform = T.Compose([T.RandomResizedCrop((4, 8)), T.RandomHorizontalFlip()])
 

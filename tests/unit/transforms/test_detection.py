@@ -129,7 +129,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_what_is_refused_is_told_why(why):
+def test_what_is_refused_says_why(why):
     step = REFUSED[why]
     found = recognise_boxes(None if step is None else v2.Compose([step, v2.ToImage()]))
     if why.startswith("function"):

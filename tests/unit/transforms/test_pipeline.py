@@ -170,7 +170,7 @@ def test_more_steps_than_the_native_core_takes_are_refused():
         compile_transform(T.Compose([T.CenterCrop(8), *flips, T.RandomHorizontalFlip()]))
 
 
-def test_a_python_callable_is_told_apart_from_what_runs_natively():
+def test_a_python_callable_is_distinguished_from_what_runs_natively():
     assert runs_natively(TRAIN) and not runs_natively(abs) and not runs_natively(None)
     with pytest.raises(PlanError, match="does not run natively"):
         compile_transform(abs)
@@ -240,8 +240,8 @@ def test_fingerprints_are_the_same_in_another_process():
         "p = c(T.Compose([T.Resize(256), T.CenterCrop((224, 192))]));"
         "print(p.head_fingerprint, p.augmented_fingerprint)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told.split() == [str(pipeline.head_fingerprint), str(pipeline.augmented_fingerprint)]
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == [str(pipeline.head_fingerprint), str(pipeline.augmented_fingerprint)]
     assert max(pipeline.head_fingerprint, pipeline.augmented_fingerprint) < 2**64
 
 

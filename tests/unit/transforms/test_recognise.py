@@ -74,7 +74,7 @@ def assert_refused(transform, words):
         ("RandomResizedCrop", ((20, 30), (0.5, 0.9), [0.8, 1.1]), {"interpolation": MODES.BICUBIC}),
     ],
 )
-def test_what_tells_a_size_is_recognised_with_its_arguments(v, name, args, keywords):
+def test_what_has_a_size_is_recognised_with_its_arguments(v, name, args, keywords):
     theirs = v.Compose([getattr(v, name)(*args, **keywords), v.ToTensor()])
     assert_means(getattr(T, name)(*args, **keywords), theirs)
 

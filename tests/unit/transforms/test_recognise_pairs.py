@@ -144,7 +144,7 @@ def test_members_of_groups_have_fills_too():
         ([v2.Resize((20, 20), interpolation=0), v2.ToImage()], "Resize has interpolation"),
     ],
 )  # fmt: skip
-def test_what_does_not_run_natively_is_told(steps, words):
+def test_what_does_not_run_natively_is_named(steps, words):
     found = recognise_pair(v2.Compose(steps))
     assert isinstance(found, str), found
     assert words in found
@@ -164,7 +164,7 @@ def test_masks_that_stay_tv_tensors_are_not_native(monkeypatch):
         assert isinstance(recognise_pair(v2.Compose([CROP, v2.ToImage(), v2.ToPureTensor()])), PairTransform)
 
 
-def test_a_replaced_function_is_told(monkeypatch):
+def test_a_replaced_function_is_reported(monkeypatch):
     import torchvision.transforms.v2.functional._geometry as geometry
 
     monkeypatch.setattr(geometry, "resize_mask", lambda *args, **given: None)

@@ -33,5 +33,5 @@ def test_each_operation_says_which_functions_of_timms_it_is(name):
     assert function == function.lower()
 
 
-def test_no_other_operation_is_told_and_names_say_whose_they_are():
+def test_no_other_operation_is_known_and_names_say_whose_they_are():
     assert {*FUNCTIONS} == {*TIMM_OPERATIONS}

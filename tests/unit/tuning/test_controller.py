@@ -128,7 +128,7 @@ def test_who_joins_while_the_first_looks_is_not_overlooked(picture_folder, monke
 
     def look(*arguments):
         others.append(seneca.SampleCache.join("both-begin", dataset, job="other"))
-        others[0].segment.tell(int(time.monotonic()) + 1, 1000)
+        others[0].segment.publish_pace(int(time.monotonic()) + 1, 1000)
         return quick(*arguments)
 
     monkeypatch.setattr(adapt, "quick", look)
@@ -164,10 +164,10 @@ class Cache:
         self.changes.append(why)
         return True
 
-    def tell(self, second, pace):
+    def publish_pace(self, second, pace):
         self.row = (True, 1, second, pace)
 
-    def told(self):
+    def published_paces(self):
         return [*self.others, self.row]
 
 
@@ -181,7 +181,7 @@ def clock(monkeypatch):
 
 
 class Loader:
-    """What one tells its adapter."""
+    """What one reports to its adapter."""
 
     def __init__(self, cache, clock):
         self.clock, self.delivered, self.looks = clock, 0, 0
@@ -224,7 +224,7 @@ def test_a_change_waits_for_the_lock(clock):
     loader.train(20)
     cache.shares, cache.is_busy = (0, 0, 0, 10000), True
     cache.others = ((False, 2, 10**6, adapt.ANY_PACE),)  # above this one's
-    cache.told = lambda: [cache.row, *cache.others]
+    cache.published_paces = lambda: [cache.row, *cache.others]
     loader.train(60)
     assert len(cache.changes) == 1
     cache.is_busy = False
@@ -268,12 +268,12 @@ def test_what_was_done_in_epochs_shorter_than_a_look_is_looked_at(clock):
     assert sum(seen) > 0.8 * loader.delivered
 
 
-def test_loaders_of_one_process_tell_what_they_take_together_and_one_decides(clock):
+def test_loaders_of_one_process_publish_what_they_take_together_and_one_decides(clock):
     cache = Cache()
     one, other = Loader(cache, clock), Loader(cache, clock)
     for loader in (one, other):
         loader.adapter.begin(loader.progress, ONE)
-    told, decide = set(), set()
+    paces, decide = set(), set()
     for step in range(100):  # of both in turn: batches of 100 and of 50, a step of 0.5 s
         for loader, batch in ((one, 100), (other, 50)):
             loader.adapter.tick(loader.progress)
@@ -281,8 +281,8 @@ def test_loaders_of_one_process_tell_what_they_take_together_and_one_decides(clo
             decide.add((loader is one, loader.adapter._decides(clock.now)))
         clock.now += 0.5
         if step > 10:
-            told.add(cache.row[3])
-    assert told == {300}
+            paces.add(cache.row[3])
+    assert paces == {300}
     assert decide == {(True, True), (False, False)}
     one.adapter.tick(one.progress, ended=True)
     other.train(30, batch=50)
@@ -290,7 +290,7 @@ def test_loaders_of_one_process_tell_what_they_take_together_and_one_decides(clo
     assert other.adapter._decides(clock.now)
 
 
-def test_who_follows_tells_the_pace_of_the_last_minute(clock):
+def test_who_follows_publishes_the_pace_of_the_last_minute(clock):
     cache = Cache(others=((False, 2, 10**6, 500),))
     loader = Loader(cache, clock)
     loader.train(400)
@@ -404,7 +404,7 @@ def test_storage_that_becomes_slow_moves_the_split():
 
 
 @pytest.mark.usefixtures("quickly")
-def test_the_native_threads_tell_what_samples_take(picture_folder):
+def test_the_native_threads_report_what_samples_take(picture_folder):
     _, loader = native(picture_folder, split="0-100-0", cache_bytes="1MiB")
     for _ in range(2):
         list(loader)
@@ -420,7 +420,7 @@ def test_the_native_threads_tell_what_samples_take(picture_folder):
 
 
 @pytest.mark.usefixtures("quickly")
-def test_what_pillow_decodes_tells_nothing_of_what_threads_take(picture_folder):
+def test_what_pillow_decodes_says_nothing_of_what_threads_take(picture_folder):
     for path in picture_folder.rglob("*.jpg"):
         Image.open(path).save(path.with_suffix(".bmp"))
         path.unlink()
@@ -431,15 +431,15 @@ def test_what_pillow_decodes_tells_nothing_of_what_threads_take(picture_folder):
 
 @pytest.mark.usefixtures("quickly")
 @pytest.mark.parametrize("path", ["native", "workers"])
-def test_loaders_tell_where_an_epoch_begins_and_ends(picture_folder, monkeypatch, path):
-    told, real_tick, real_begin = [], adapt.SplitController.tick, adapt.SplitController.begin
+def test_loaders_report_where_an_epoch_begins_and_ends(picture_folder, monkeypatch, path):
+    reported, real_tick, real_begin = [], adapt.SplitController.tick, adapt.SplitController.begin
 
     def begin(self, progress, job):
-        told.append(f"begins with {progress().delivered}")
+        reported.append(f"begins with {progress().delivered}")
         real_begin(self, progress, job)
 
     def tick(self, progress, *, ended=False):
-        told.append(f"ended={ended} with {progress().delivered}")
+        reported.append(f"ended={ended} with {progress().delivered}")
         real_tick(self, progress, ended=ended)
 
     monkeypatch.setattr(adapt.SplitController, "begin", begin)
@@ -448,18 +448,18 @@ def test_loaders_tell_where_an_epoch_begins_and_ends(picture_folder, monkeypatch
         _, loader = native(picture_folder, batch_size=20)
         for before in (0, 48):
             list(loader)
-            assert told == [
+            assert reported == [
                 f"begins with {before}",
                 *(f"ended=False with {before + done}" for done in (0, 20, 40)),
                 f"ended=True with {before + 48}",
             ]
-            told.clear()
+            reported.clear()
     else:
         loader = seneca.DataLoader(
             SlowToDecode(), batch_size=50, shuffle=True, cache_bytes="1MiB", key="sounds", cache="epochs"
         )
         list(loader)
-        assert told[0] == "begins with 0" and told[-1] == "ended=True with 100"
+        assert reported[0] == "begins with 0" and reported[-1] == "ended=True with 100"
 
 
 @pytest.mark.usefixtures("quickly")
@@ -490,15 +490,15 @@ def test_whole_items_have_one_form_and_no_choice(caplog):
 
 
 def train(pipe, folder):
-    """A job that goes on for ever and tells, now and then, what has become of the split."""
+    """A job that goes on for ever and sends, now and then, what has become of the split."""
     decision.WORTH = 0.0  # any reason will do
     _, loader = native(folder, cache="of-two", num_workers=0)
-    told = None
+    sent = None
     while True:
         for _ in loader:
             changes = [change["why"] for change in loader.stats()["cache"]["split_changes"]]
-            if changes != told:
-                told = changes
+            if changes != sent:
+                sent = changes
                 pipe.send(changes)
 
 

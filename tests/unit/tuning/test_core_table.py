@@ -1,4 +1,4 @@
-"""Loaders tell each other what they need; the dead and the silent are left out; no file is left behind."""
+"""Loaders publish what they need; the dead and the silent are left out; no file is left behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOLDER = """if True:
     import sys, time
     from seneca.tuning.core_table import CoreTable, CoreNeed
     board = CoreTable(sys.argv[1])
-    board.tell(CoreNeed(7, 1.5, 0.125, True))
+    board.publish(CoreNeed(7, 1.5, 0.125, True))
     print("here", flush=True)
     time.sleep(600)
 """
@@ -36,10 +36,10 @@ COMES_AND_GOES = """if True:
     choose, until = random.Random(sys.argv[2]), time.monotonic() + float(sys.argv[3])
     while time.monotonic() < until:
         board = CoreTable(sys.argv[1])
-        board.tell(CoreNeed(7, 1.5, 0.125, True))
+        board.publish(CoreNeed(7, 1.5, 0.125, True))
         assert os.stat(sys.argv[1]).st_ino == os.fstat(board._file).st_ino, "the one board there is"
-        for told in board.others(7):
-            assert told == CoreNeed(7, 1.5, 0.125, True), told
+        for need in board.others(7):
+            assert need == CoreNeed(7, 1.5, 0.125, True), need
         time.sleep(choose.random() * 0.001)
         board.close()
         time.sleep(choose.random() * 0.003)  # often nobody is left
@@ -63,13 +63,13 @@ def holder(path):
 
 def test_each_sees_the_others_of_its_cores(path):
     first, second, elsewhere = CoreTable(path), CoreTable(path), CoreTable(path)
-    first.tell(HALF)
-    second.tell(ALL)
-    elsewhere.tell(ALL._replace(group=8))
+    first.publish(HALF)
+    second.publish(ALL)
+    elsewhere.publish(ALL._replace(group=8))
     assert first.others(7) == [ALL]
     assert second.others(7) == [HALF]
     assert elsewhere.others(8) == []
-    second.tell(HALF)
+    second.publish(HALF)
     assert first.others(7) == [HALF]
     for board in (first, second, elsewhere):
         board.close()
@@ -82,7 +82,7 @@ def test_the_last_removes_the_file(path):
     second.close()
     assert not os.path.exists(path)
     second.close()
-    second.tell(HALF)
+    second.publish(HALF)
     assert second.others(7) == [], "of a closed board"
 
 
@@ -107,7 +107,7 @@ def test_one_that_was_stopped_falls_silent(path, holder, monkeypatch):
 
 def test_a_row_that_is_half_written_is_left_out(path):
     first, second = CoreTable(path), CoreTable(path)
-    second.tell(ALL)
+    second.publish(ALL)
     with open(path, "r+b") as file:
         file.seek(second._row * core_table.ROW_BYTES + 16)
         file.write(b"x")
@@ -118,7 +118,7 @@ def test_a_row_that_is_half_written_is_left_out(path):
 
 def test_a_forked_child_keeps_no_row(path):
     first, second = CoreTable(path), CoreTable(path)
-    second.tell(ALL)
+    second.publish(ALL)
     reads, writes = os.pipe()
     if (child := os.fork()) == 0:
         try:
@@ -193,7 +193,7 @@ def test_many_come_and_go_and_some_are_killed(path):
             worker.kill()
             worker.wait()
     first, second = CoreTable(path), CoreTable(path)
-    first.tell(HALF)
+    first.publish(HALF)
     assert second.others(7) == [HALF]
     first.close()
     second.close()
@@ -206,7 +206,7 @@ def test_another_board_that_has_the_name_by_then_stays(tmp_path):
     os.rename(path, path + "-moved")
     second = CoreTable(path)
     first.close()
-    second.tell(HALF)
+    second.publish(HALF)
     third = CoreTable(path)
     assert third.others(7) == [HALF]
     second.close()

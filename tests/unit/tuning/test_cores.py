@@ -1,4 +1,4 @@
-"""A loader's share of the cores: what it tells, when its threads become more or fewer, and when not."""
+"""A loader's share of the cores: what it publishes, when its threads become more or fewer, and when not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Loader:
     def __init__(self, host, most=8, *, is_auto=True, here=True):
         self.host, self.here = host, here
         self.share = CoreShare(most, is_auto=is_auto, here=here)
-        self.told = []  # the numbers of threads that it was told
+        self.applied = []  # the numbers of threads that it was given
         self.spent = dict.fromkeys(CAUSES, 0)
         self.stall = 0.0
         self.begin()
@@ -44,7 +44,7 @@ class Loader:
         self.share.begin(self.stall, self.spent)
 
     def uses(self, threads):
-        self.told.append(threads)
+        self.applied.append(threads)
 
     def tick(self, *, ended=False):
         self.share.tick(self.stall, self.spent, ended=ended)
@@ -72,14 +72,14 @@ def test_a_loader_that_is_alone_has_all_cores_and_no_more(host):
     loader = Loader(host)
     assert loader.share.threads == 4
     loader.work(20, cpu=3.9, stalled=1.0)
-    assert (loader.share.threads, loader.told) == (4, [])
+    assert (loader.share.threads, loader.applied) == (4, [])
 
 
 def test_a_loader_needs_what_its_step_would_take_if_it_never_waited(host, board):
     loader = Loader(host)
     loader.work(20, cpu=0.6, stalled=0.5, loop=0.2)
-    (told,) = board.others(GROUP)
-    assert told == CoreNeed(GROUP, pytest.approx(1.2), pytest.approx(0.4), False)
+    (need,) = board.others(GROUP)
+    assert need == CoreNeed(GROUP, pytest.approx(1.2), pytest.approx(0.4), False)
 
 
 def test_one_that_always_waits_takes_all(host, board):
@@ -92,9 +92,9 @@ def test_threads_that_are_not_needed_rest(host):
     loader = Loader(host)
     loader.work(20, cpu=0.5, stalled=0.0)
     assert loader.share.threads == 1
-    assert loader.told == [2, 1]
+    assert loader.applied == [2, 1]
     loader.work(60, cpu=0.5, stalled=0.0)
-    assert loader.told == [2, 1], "and it stays so"
+    assert loader.applied == [2, 1], "and it stays so"
 
 
 def test_they_settle_within_three_looks(host):
@@ -106,7 +106,7 @@ def test_they_settle_within_three_looks(host):
 def test_one_that_comes_gets_its_part_at_once_and_the_others_give_it(host, board):
     loader = Loader(host)
     loader.work(6, cpu=3.9, stalled=1.0)
-    board.tell(CoreNeed(GROUP, 0.0, 0.0, True))
+    board.publish(CoreNeed(GROUP, 0.0, 0.0, True))
     late = Loader(host)
     assert late.share.threads == 1, "a third of four cores"
     loader.work(6, cpu=3.9, stalled=1.0)
@@ -114,7 +114,7 @@ def test_one_that_comes_gets_its_part_at_once_and_the_others_give_it(host, board
 
 
 def test_one_that_leaves_gives_its_cores_back(host, board):
-    board.tell(CoreNeed(GROUP, 2.0, 0.0, False))
+    board.publish(CoreNeed(GROUP, 2.0, 0.0, False))
     loader = Loader(host)
     assert loader.share.threads == 2
     board.close()
@@ -123,14 +123,14 @@ def test_one_that_leaves_gives_its_cores_back(host, board):
 
 
 def test_loaders_on_other_cores_do_not_count(host, board):
-    board.tell(CoreNeed(GROUP + 1, 4.0, 0.0, False))
+    board.publish(CoreNeed(GROUP + 1, 4.0, 0.0, False))
     assert Loader(host).share.threads == 4
 
 
 def test_a_number_of_the_users_stays(host, board):
     loader = Loader(host, most=8, is_auto=False)
     loader.work(20, cpu=0.5, stalled=0.0)
-    assert (loader.share.threads, loader.told) == (8, [])
+    assert (loader.share.threads, loader.applied) == (8, [])
     assert board.others(GROUP)[0].prepare == pytest.approx(0.5), "the others know what it needs"
 
 
@@ -191,8 +191,8 @@ def test_two_loaders_of_a_process_do_not_take_each_other_for_the_training_loop(h
     for _ in range(20):
         for loader in (first, second):
             loader.work(0.5, cpu=1.0, stalled=0.0, loop=0.1)
-    for told in board.others(GROUP):
-        assert told.loop == pytest.approx(0.1, abs=0.05)
+    for need in board.others(GROUP):
+        assert need.loop == pytest.approx(0.1, abs=0.05)
 
 
 @pytest.fixture(params=["a folder", "a FIFO", "a link", "a file for all"])
@@ -216,11 +216,11 @@ def test_where_the_board_cannot_be_used_a_loader_takes_the_cores_that_there_are(
     monkeypatch.setattr(cores, "_warned_of", set())
     with pytest.warns(
         SenecaWarning, match=f"as if it were alone.*: {core_table_path()} .*; remove it"
-    ) as told:
+    ) as seen:
         loader = Loader(host, most=8)
         loader.work(20, cpu=4.0, stalled=1.0)
         second = Loader(host, most=8)
-    assert len(told) == 1, "one warning a process"
+    assert len(seen) == 1, "one warning a process"
     assert (loader.share.threads, second.share.threads) == (4, 4)
     loader.work(20, cpu=0.5, stalled=0.0)
     assert loader.share.threads == 1, "it follows its own need"
@@ -239,7 +239,7 @@ def test_without_a_folder_for_the_board_the_warning_names_another(host, monkeypa
 def test_a_board_of_another_user_is_not_believed(host, board, monkeypatch):
     """Its rows say that others need all cores."""
     monkeypatch.setattr(cores, "_warned_of", set())
-    board.tell(CoreNeed(GROUP, 4.0, 0.0, True))
+    board.publish(CoreNeed(GROUP, 4.0, 0.0, True))
     os.chown(core_table_path(), NOBODY, NOBODY)
     with pytest.warns(
         SenecaWarning, match=f"{core_table_path()} belongs to another user, .*; have its owner remove"
@@ -251,13 +251,13 @@ def test_a_board_that_cannot_be_written_to_any_more_ends_no_job(host, monkeypatc
     monkeypatch.setattr(cores, "_warned_of", set())
     loader = Loader(host, most=8)
 
-    def full(self, told):
+    def full(self, need):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(CoreTable, "tell", full)
-    with pytest.warns(SenecaWarning, match="No space left on device; let SENECA_DIR name") as told:
+    monkeypatch.setattr(CoreTable, "publish", full)
+    with pytest.warns(SenecaWarning, match="No space left on device; let SENECA_DIR name") as warned:
         loader.work(20, cpu=4.0, stalled=1.0)
-    assert (loader.share.threads, len(told)) == (4, 1)
+    assert (loader.share.threads, len(warned)) == (4, 1)
     assert not os.path.exists(core_table_path()), "nobody holds a row"
 
 

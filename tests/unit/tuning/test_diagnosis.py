@@ -30,7 +30,7 @@ def test_a_wait_is_a_share_of_the_epoch_by_cause():
     )
 
 
-def test_an_epoch_that_is_not_over_is_told_so_far():
+def test_an_epoch_that_is_not_over_is_described_so_far():
     assert str(diagnose(times(decode=50.0, ended=False), None)).startswith("epoch 3 so far waited 50%")
 
 
@@ -82,7 +82,7 @@ def test_a_second_thread_halves_what_a_thread_takes():
     assert "One more thread (num_workers=2) would remove all of it" in str(found)
 
 
-def test_of_a_wait_that_stays_the_part_that_goes_is_told():
+def test_of_a_wait_that_stays_the_part_that_goes_is_shown():
     """The loop waits always. What is left is the model's time with the change over its time now."""
     known = inputs(threads=2)
     (threads,) = [one for one in diagnose(times(decode=100.0), known).remedies if "thread" in one.what]

@@ -62,15 +62,15 @@ def test_no_thread_waits_for_one_that_does_not_come(monkeypatch, lacks):
 
     monkeypatch.setattr(np, "empty", empty)
     monkeypatch.setattr(threading, "Thread", Thread)
-    told = []
+    raised_texts = []
 
     def measured():
         with pytest.raises((MemoryError, RuntimeError)) as raised:
             host.memory_bytes_per_s(3, 0.0, 1 << 16)
-        told.append(str(raised.value))
+        raised_texts.append(str(raised.value))
 
     asks = thread(target=measured, daemon=True)
     asks.start()
     asks.join(timeout=60)
-    assert told == [f"lacks {lacks}"], "who waits for ever tells nothing"
+    assert raised_texts == [f"lacks {lacks}"], "who waits for ever says nothing"
     assert threading.active_count() == before

@@ -1,4 +1,4 @@
-"""Jobs whose datasets resemble, and do not share: what differs is told by its name, to both."""
+"""Jobs whose datasets resemble, and do not share: what differs is reported by its name, to both."""
 
 import logging
 import os
@@ -71,7 +71,7 @@ def training(pipe, dataset, job, cache):
 
 
 def beside(dataset, *others, cache="auto", folder=None):
-    """What a job with this dataset is told while the others train."""
+    """What a job with this dataset learns while the others train."""
     jobs = [Process(training, other, f"job-{k}", "auto") for k, other in enumerate(others)]
     for job in jobs:
         job.receive()
@@ -95,7 +95,7 @@ def test_other_datasets_are_no_neighbours(folder, other):
     assert beside(Sized(3), other) == ""
 
 
-def test_equal_datasets_in_two_caches_are_told(folder):
+def test_equal_datasets_in_two_caches_are_reported(folder):
     text = beside(Sized(3), Sized(3))
     assert "it has another cache, '" in text
 
@@ -105,7 +105,7 @@ def test_many_jobs_are_counted(folder):
     assert text.count("size differs") == MOST_JOBS and text.endswith("; and 2 jobs more")
 
 
-def test_both_jobs_are_told_by_explain_and_by_their_rows(folder):
+def test_both_jobs_are_named_by_explain_and_by_their_rows(folder):
     with (
         Process(training, Sized(3), "one", "auto") as one,
         Process(training, Sized(4), "two", "auto") as two,
@@ -140,14 +140,19 @@ def test_a_row_has_as_many_parts_as_there_is_room(folder):
     assert [name for name in one.parts if one.parts[name] != other.parts[name]] == [REST]
 
 
-def test_what_is_told_is_seen(folder):
-    told = traits(Sized(3))
-    with seneca.SampleCache.create("told", Named(), cache_bytes="1MiB") as cache:
-        publish_traits(told, cache)
-        (job,) = find("told").view.jobs
+def test_what_is_published_is_seen(folder):
+    wanted = traits(Sized(3))
+    with seneca.SampleCache.create("published", Named(), cache_bytes="1MiB") as cache:
+        publish_traits(wanted, cache)
+        (job,) = find("published").view.jobs
         (seen,) = job.datasets
-    assert (seen.pid, seen.like, seen.source, seen.kind) == (os.getpid(), told.like, told.source, told.kind)
-    assert len(seen.traits) == len(told.parts) and job.apart == ""
+    assert (seen.pid, seen.like, seen.source, seen.kind) == (
+        os.getpid(),
+        wanted.like,
+        wanted.source,
+        wanted.kind,
+    )
+    assert len(seen.traits) == len(wanted.parts) and job.apart == ""
 
 
 def test_pictures_name_the_step_that_differs(picture_folder):

@@ -33,8 +33,10 @@ def short(tmp_path, monkeypatch):
 
 def test_a_profile_is_of_these_files_and_this_transform(picture_folder):
     dataset = seneca.ImageFolder(picture_folder, T.Compose([T.Resize((40, 48)), T.RandomCrop(32)]))
-    told = []
-    found = seneca.profile(dataset, step=123.0, cache_bytes="1MiB", progress=lambda *what: told.append(what))
+    reports = []
+    found = seneca.profile(
+        dataset, step=123.0, cache_bytes="1MiB", progress=lambda *what: reports.append(what)
+    )
     sizes = [os.path.getsize(path) for path, _ in dataset.samples]
     assert found.samples == 48
     assert found.encoded.mean_bytes == pytest.approx(np.mean(sizes))
@@ -48,7 +50,7 @@ def test_a_profile_is_of_these_files_and_this_transform(picture_folder):
     for stage in work.STAGES:
         cost = getattr(found, stage)
         assert isinstance(cost, Cost) and cost.one_s > 0 and cost.all_s > 0
-    shares = [share for share, _ in told]
+    shares = [share for share, _ in reports]
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] == 1
 
 
@@ -139,7 +141,7 @@ def test_what_cannot_be_measured_is_refused(picture_folder, tmp_path):
         seneca.profile(seneca.ImageFolder(picture_folder), transform=T.Compose([T.RandomCrop(8)]))
 
 
-def test_pictures_that_cannot_be_decoded_are_left_out_and_told(picture_folder):
+def test_pictures_that_cannot_be_decoded_are_left_out_and_reported(picture_folder):
     for path in list(picture_folder.rglob("*.jpg"))[:10]:
         path.write_bytes(b"\xff\xd8\xff\xe0 no more of it")
     found = seneca.profile(picture_folder)
@@ -150,7 +152,7 @@ def test_pictures_that_cannot_be_decoded_are_left_out_and_told(picture_folder):
         seneca.profile(picture_folder)
 
 
-def test_pictures_that_pillow_decodes_are_measured_and_told(tmp_path):
+def test_pictures_that_pillow_decodes_are_measured_and_reported(tmp_path):
     for number in range(4):
         (tmp_path / "pictures" / "a").mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (50 + number, 60)).save(tmp_path / "pictures" / "a" / f"{number}.bmp")

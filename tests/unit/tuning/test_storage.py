@@ -70,7 +70,7 @@ def test_files_are_cold_if_their_bytes_come_from_storage(picture_folder, monkeyp
     assert storage.read_storage(pieces[:1], 0.1).cold == cold
 
 
-def test_files_that_stay_in_memory_are_told(picture_folder, monkeypatch):
+def test_files_that_stay_in_memory_are_reported(picture_folder, monkeypatch):
     monkeypatch.setattr(storage, "_drop", lambda path: None)
     found = seneca.profile(picture_folder)
     assert not found.storage_cold

@@ -1,4 +1,4 @@
-"""What a loader tells of itself: sums over loaders, and why the training loop waited."""
+"""What a loader publishes of itself: sums over loaders, and why the training loop waited."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def cache():
 
 @pytest.fixture
 def cores(monkeypatch):
-    """What the kernel tells of the threads 1 and 2, to be changed by the test."""
+    """What the kernel says of the threads 1 and 2, to be changed by the test."""
     used = {1: (0, 0), 2: (0, 0)}
     monkeypatch.setattr(telemetry, "cores_used", lambda number: used[number])
     return used
@@ -48,7 +48,7 @@ def done(delivered=0, stall_s=0.0, spent_s=(0.0, 0.0, 0.0, 0.0), **others):
     return WorkDone(spent, delivered, stall_s, True, 0, preparers=(1, 2), **others)
 
 
-def told(cache):
+def work_of(cache):
     (job,) = find(cache.name).view.jobs
     (work,) = job.work
     return work
@@ -58,19 +58,24 @@ def begin(loader, work, **others):
     loader.begin(lambda: work, None, **{"epoch": 0, "places": 100, "threads": 2, "batch_size": 10, **others})
 
 
-def test_another_loader_of_the_process_leaves_the_epoch_of_the_one_that_tells(cache, cores):
-    """A validation amid the training epoch: its numbers are told while it runs, and not after."""
+def test_another_loader_of_the_process_leaves_the_epoch_of_the_one_that_publishes(cache, cores):
+    """A validation amid the training epoch: its numbers are published while it runs, and not after."""
     train, check = Telemetry(cache, "a job"), Telemetry(cache, "a job")
     begin(train, done(), epoch=3)
     begin(check, done(), epoch=9, places=8, threads=1, batch_size=4)
-    assert (told(cache).epoch, told(cache).places, told(cache).threads, told(cache).batch_size) == (
+    assert (
+        work_of(cache).epoch,
+        work_of(cache).places,
+        work_of(cache).threads,
+        work_of(cache).batch_size,
+    ) == (
         9,
         8,
         1,
         4,
     )
     train.tick(lambda: done(40, place=40), ended=True)
-    seen = told(cache)
+    seen = work_of(cache)
     assert (seen.epoch, seen.place, seen.places, seen.threads, seen.batch_size) == (3, 40, 100, 2, 10)
 
 
@@ -83,7 +88,7 @@ def test_a_command_line_may_hold_anything(cache, cores, monkeypatch, argv, name)
     monkeypatch.setattr(sys, "argv", argv)
     loader = Telemetry(cache, None)
     begin(loader, done())
-    assert told(cache).name == name
+    assert work_of(cache).name == name
 
 
 def test_counts_are_what_the_loader_did(cache, cores):
@@ -97,13 +102,13 @@ def test_counts_are_what_the_loader_did(cache, cores):
         place=50,
     )
     loader.tick(lambda: work, ended=True)
-    seen = told(cache)
+    seen = work_of(cache)
     assert (seen.name, seen.pid, seen.epoch, seen.place, seen.places) == ("a job", os.getpid(), 3, 50, 100)
     assert (seen.threads, seen.batch_size, seen.rank, seen.ranks) == (2, 10, 0, 1)
     assert (seen.delivered, seen.read_bytes) == (50, 5000)
     assert (seen.prepared, seen.staged, seen.skipped, seen.damaged) == (45, 7, 2, 1)
     assert seen.served == {"storage": 30, "encoded": 0, "decoded": 15, "augmented": 5}
-    assert seen.since_ms <= seen.told_ms <= time.time() * 1000
+    assert seen.since_ms <= seen.published_ms <= time.time() * 1000
 
 
 def test_loaders_of_one_process_are_added_up(cache, cores):
@@ -113,10 +118,10 @@ def test_loaders_of_one_process_are_added_up(cache, cores):
     one.tick(lambda: done(30), ended=True)
     other.tick(lambda: done(12), ended=True)
     one.tick(lambda: done(31), ended=True)
-    assert told(cache).delivered == 43
+    assert work_of(cache).delivered == 43
     del one
     other.tick(lambda: done(13), ended=True)
-    assert told(cache).delivered == 44, "what a loader did that is gone stays counted"
+    assert work_of(cache).delivered == 44, "what a loader did that is gone stays counted"
 
 
 def test_a_wait_belongs_to_what_was_done_in_the_same_time(cache, cores):
@@ -125,7 +130,7 @@ def test_a_wait_belongs_to_what_was_done_in_the_same_time(cache, cores):
     begin(loader, done())
     cores.update({1: (3 * NS, NS), 2: (2 * NS, 0)})
     loader.tick(lambda: done(50, 4.0, (2.0, 2.0, 1.0, 1.0)), ended=True)
-    seen = told(cache)
+    seen = work_of(cache)
     assert {cause: ns / NS for cause, ns in seen.spent_ns.items()} == {
         **{"storage": 2, "decode": 3, "augment": 1, "item": 0, "batch": 1, "cores": 1, "peers": 0, "other": 0}
     }
@@ -135,14 +140,17 @@ def test_a_wait_belongs_to_what_was_done_in_the_same_time(cache, cores):
     }
 
 
-def test_a_wait_for_other_jobs_is_told_apart(cache, cores):
+def test_a_wait_for_other_jobs_is_counted_apart(cache, cores):
     """Of 4 s three belong to other jobs. Of what is left the threads' times say the cause."""
     loader = Telemetry(cache, None)
     begin(loader, done())
     loader.tick(lambda: done(50, 4.0, (0.0, 2.0, 0.0, 0.0), peer_wait_s=3.0), ended=True)
-    assert {cause: ns for cause, ns in told(cache).stall_ns.items() if ns} == {"peers": 3 * NS, "decode": NS}
+    assert {cause: ns for cause, ns in work_of(cache).stall_ns.items() if ns} == {
+        "peers": 3 * NS,
+        "decode": NS,
+    }
     loader.tick(lambda: done(50, 5.5, (0.0, 2.0, 0.0, 0.0), peer_wait_s=4.0), ended=True)
-    assert {cause: ns for cause, ns in told(cache).stall_ns.items() if ns} == {
+    assert {cause: ns for cause, ns in work_of(cache).stall_ns.items() if ns} == {
         **{"peers": 4 * NS, "decode": NS, "other": NS // 2}
     }
     assert loader.epoch_times().stall_s["peers"] == 4.0
@@ -177,8 +185,8 @@ def test_a_step_hides_what_preparing_takes(cache, cores, monkeypatch):
     now[0] += 10.0
     cores.update({1: (5 * NS, 0), 2: (5 * NS, 0)})
     loader.tick(lambda: done(50, 4.0, (10.0, 7.0, 3.0, 0.0)), ended=True)
-    assert {cause for cause, ns in told(cache).stall_ns.items() if ns} == {"storage"}
-    assert told(cache).stall_ns["storage"] == 4 * NS
+    assert {cause for cause, ns in work_of(cache).stall_ns.items() if ns} == {"storage"}
+    assert work_of(cache).stall_ns["storage"] == 4 * NS
 
 
 def test_reads_that_nobody_waited_for_are_no_cause_of_a_wait(cache, cores):
@@ -186,15 +194,15 @@ def test_reads_that_nobody_waited_for_are_no_cause_of_a_wait(cache, cores):
     loader = Telemetry(cache, None)
     begin(loader, done())
     loader.tick(lambda: done(50, 2.0, (60.0, 3.0, 0.0, 0.0), blocked_s=1.0), ended=True)
-    seen = told(cache)
+    seen = work_of(cache)
     assert (seen.stall_ns["storage"], seen.stall_ns["decode"]) == (NS // 2, 3 * NS // 2)
 
 
-def test_what_a_loader_did_with_another_cache_is_not_told(cache, cores):
+def test_what_a_loader_did_with_another_cache_is_not_published(cache, cores):
     loader = Telemetry(cache, None)
     begin(loader, done(1000, 5.0, read_bytes=77))
     loader.tick(lambda: done(1010, 6.0, (0.0, 1.0, 0.0, 0.0), read_bytes=80), ended=True)
-    seen = told(cache)
+    seen = work_of(cache)
     assert (seen.delivered, seen.read_bytes, sum(seen.stall_ns.values())) == (10, 3, NS)
 
 
@@ -203,7 +211,7 @@ def test_later_work_does_not_change_why_a_former_wait_was(cache, cores):
     begin(loader, done())
     loader.tick(lambda: done(10, 1.0, (1.0, 0.0, 0.0, 0.0)), ended=True)
     loader.tick(lambda: done(20, 1.0, (1.0, 9.0, 0.0, 0.0)), ended=True)
-    seen = told(cache)
+    seen = work_of(cache)
     assert (seen.stall_ns["storage"], seen.stall_ns["decode"]) == (NS, 0)
 
 
@@ -213,7 +221,7 @@ def test_items_that_are_made_whole(cache, cores):
     begin(loader, done())
     cores[1] = (2 * NS, NS)
     loader.tick(lambda: done(10, 3.0, items_s=(2.0, 6.0)), ended=True)
-    seen = told(cache)
+    seen = work_of(cache)
     spent = {cause: ns // NS for cause, ns in seen.spent_ns.items() if ns}
     assert spent == {"storage": 3, "item": 2, "cores": 1}
     assert sum(seen.stall_ns.values()) == 3 * NS
@@ -229,7 +237,7 @@ def test_stages_under_way_are_no_work_of_their_own(cache, cores):
     loader.tick(lambda: done(10, 0.0, (0.0, 0.0, 6.0, 0.0)), ended=True)
     cores[1] = (9 * NS, 0)
     loader.tick(lambda: done(20, 0.0, (0.0, 0.0, 9.0, 0.0)), ended=True)
-    assert told(cache).spent_ns["batch"] == NS // 2, "no more than was under way once"
+    assert work_of(cache).spent_ns["batch"] == NS // 2, "no more than was under way once"
 
 
 def test_a_wait_without_anybody_at_work_is_other(cache, cores, monkeypatch):
@@ -237,11 +245,11 @@ def test_a_wait_without_anybody_at_work_is_other(cache, cores, monkeypatch):
     loader = Telemetry(cache, None)
     begin(loader, done())
     loader.tick(lambda: done(0, 0.6))
-    assert sum(told(cache).stall_ns.values()) == 0, "who worked may be known with the next batch"
+    assert sum(work_of(cache).stall_ns.values()) == 0, "who worked may be known with the next batch"
     loader.tick(lambda: done(0, 1.2))
-    assert told(cache).stall_ns["other"] == round(1.2 * NS)
+    assert work_of(cache).stall_ns["other"] == round(1.2 * NS)
     loader.tick(lambda: done(0, 1.3), ended=True)
-    assert told(cache).stall_ns["other"] == round(1.3 * NS), "no batch follows"
+    assert work_of(cache).stall_ns["other"] == round(1.3 * NS), "no batch follows"
 
 
 def test_a_thread_that_did_other_things_before_counts_from_here(cache, cores):
@@ -250,10 +258,10 @@ def test_a_thread_that_did_other_things_before_counts_from_here(cache, cores):
     begin(loader, done())
     cores[1] = (101 * NS, 50 * NS)
     loader.tick(lambda: done(10), ended=True)
-    assert sum(told(cache).spent_ns.values()) == NS
+    assert sum(work_of(cache).spent_ns.values()) == NS
 
 
-def test_it_is_told_four_times_a_second_at_the_most(cache, cores, monkeypatch):
+def test_it_is_published_four_times_a_second_at_the_most(cache, cores, monkeypatch):
     now, asked = [100.0], []
 
     def work():
@@ -268,7 +276,7 @@ def test_it_is_told_four_times_a_second_at_the_most(cache, cores, monkeypatch):
         loader.tick(work)
     assert 35 <= len(asked) <= 40
     loader.tick(work, ended=True)
-    assert asked[-1] == now[0], "the end of an epoch is told at once"
+    assert asked[-1] == now[0], "the end of an epoch is published at once"
 
 
 def test_a_closed_cache_is_left_in_peace(cores):
@@ -282,7 +290,7 @@ def test_a_closed_cache_is_left_in_peace(cores):
 def test_a_job_without_a_name_is_its_command_line(cache, cores, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/somewhere/train.py", "--lr", "0.1"])
     begin(Telemetry(cache, None), done())
-    assert told(cache).name == "train.py --lr 0.1"
+    assert work_of(cache).name == "train.py --lr 0.1"
 
 
 def test_cores_used_is_what_the_kernel_says():

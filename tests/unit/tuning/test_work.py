@@ -23,7 +23,7 @@ def short(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "MEMORY_S", 0.02)
 
 
-def test_scaling_is_told_by_pictures_that_both_measurements_saw():
+def test_scaling_is_measured_by_pictures_that_both_measurements_saw():
     alone = work.Work(seconds={0: (1.0,) * 5, 1: (3.0,) * 5})
     together = work.Work(seconds={0: (2.0,) * 5, 1: (6.0,) * 5, 2: (40.0,) * 5})
     assert work.costs(alone, together)["decode"] == Cost(one_s=8.0, all_s=16.0)

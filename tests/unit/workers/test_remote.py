@@ -89,7 +89,7 @@ def test_what_one_host_has_read_no_other_reads(folder, truth, server, host, meth
     assert f"files are shared with other hosts by {server.name}" in first.explain()
     assert items(first) == wanted
     assert first.stats()["read_bytes"] == sum(path.stat().st_size for path in folder.rglob("*.jpg"))
-    assert server.tell("DBSIZE") == f":{COUNT}"
+    assert server.ask("DBSIZE") == f":{COUNT}"
     second = host(seneca.ImageFolder(folder, in_python), server.url, method, workers)
     loaders = size((second,), (first, second, second))
     for loader in loaders:
@@ -119,11 +119,11 @@ def test_hosts_on_either_path_serve_each_other(folder, truth, server, host, tmp_
     native = host(opened(T.Compose([T.RandomResizedCrop(16), T.ToTensor()])), server.url, None, 0)
     for _ in native:
         pass
-    assert native.explain().startswith("native") and server.tell("DBSIZE") == f":{COUNT}"
+    assert native.explain().startswith("native") and server.ask("DBSIZE") == f":{COUNT}"
     ours = host(opened(in_python), server.url)
     assert items(ours) == sorted(truth.values()) and ours.stats()["read_bytes"] == 0
-    server.tell("FLUSHALL")
-    assert items(ours) == sorted(truth.values()) and server.tell("DBSIZE") == f":{COUNT}"
+    server.ask("FLUSHALL")
+    assert items(ours) == sorted(truth.values()) and server.ask("DBSIZE") == f":{COUNT}"
     before = native.stats()["read_bytes"]
     for _ in native:
         pass
@@ -137,7 +137,7 @@ def test_a_server_that_dies_costs_reads_from_storage(folder, truth, server, host
     assert items(loader) == sorted(truth.values())
     counts = asked(loader, server)
     assert loader.stats()["read_bytes"] > 0 and counts["failures"] >= 1
-    assert counts["message"], "the last failure of a worker is told"
+    assert counts["message"], "the last failure of a worker is reported"
     server.start()
 
 
@@ -154,7 +154,7 @@ def test_a_server_that_answers_nothing_costs_reads_from_storage(folder, truth, s
     assert counts["left_alone"]
 
 
-def test_a_server_that_is_not_there_is_told_of_in_one_warning(folder, truth, tmp_path, host):
+def test_a_server_that_is_not_there_is_reported_in_one_warning(folder, truth, tmp_path, host):
     gone = RedisServer(tmp_path / "gone")
     gone.kill()
     loader = host(seneca.ImageFolder(folder, in_python), gone.url)
@@ -169,7 +169,7 @@ def plant(server, data, damage):
     handle = Remote([(server.name, None, "127.0.0.1", server.port, None, None, 0)])
     for index in range(COUNT):
         handle.put(data.fingerprint(), index, damage(data.read(index)))
-    while server.tell("DBSIZE") != f":{COUNT}":
+    while server.ask("DBSIZE") != f":{COUNT}":
         pass
 
 
@@ -212,7 +212,7 @@ def test_a_server_that_lies_serves_no_byte(folder, truth, server, host, lie):
             keys.append(answer.read(length))
             answer.readline()
     for key in keys:
-        assert server.tell("SET", key, lie) == "+OK"
+        assert server.ask("SET", key, lie) == "+OK"
     assert items(loader) == sorted(truth.values())
     assert asked(loader, server)["wrong"] == COUNT
     assert items(loader) == sorted(truth.values()), "right ones have taken their place"
@@ -235,7 +235,7 @@ def test_what_is_no_file_of_a_picture_says_that_servers_are_not_asked(server, ho
         assert len(list(host(numbers, server.url))) == 1
     with pytest.warns(seneca.SenecaWarning, match="remote is not used.*nothing is shared"):
         list(host(numbers, server.url, cache=None))
-    assert server.tell("DBSIZE") == ":0"
+    assert server.ask("DBSIZE") == ":0"
 
 
 def test_torch_s_own_loader_shares_with_other_hosts_too(folder, truth, server, monkeypatch, name):
@@ -264,7 +264,7 @@ def test_no_password_is_pickled_but_for_a_worker():
     session = WorkersSession()
     session.use_servers(parse_remote("redis://:secret@127.0.0.1:1"))
     assert b"secret" not in pickle.dumps(session)
-    assert session.told_of_servers().endswith("127.0.0.1:1")
+    assert session.describe_servers().endswith("127.0.0.1:1")
 
 
 def test_tallies_of_workers_and_epochs_add_up():
@@ -283,19 +283,21 @@ def test_tallies_of_workers_and_epochs_add_up():
 
 
 @pytest.mark.parametrize("path", ["native", "workers", "this process"])
-def test_what_comes_from_servers_and_goes_there_is_told_to_the_split_s_controller(folder, server, host, path):
+def test_what_comes_from_servers_and_goes_there_is_reported_to_the_split_s_controller(
+    folder, server, host, path
+):
     """The second host reads a file of its own: a server has forgotten one."""
     transform = T.Compose([T.RandomResizedCrop(16), T.ToTensor()]) if path == "native" else in_python
     data = seneca.ImageFolder(folder, transform)
     for _ in host(data, server.url, "fork", 1):
         pass
-    assert server.tell("DBSIZE") == f":{COUNT}"
-    server.tell("DEL", f"seneca:{data.fingerprint().hex()}:7")
+    assert server.ask("DBSIZE") == f":{COUNT}"
+    server.ask("DEL", f"seneca:{data.fingerprint().hex()}:7")
     second = host(data, server.url, "fork", 0 if path == "this process" else 1)
     iterator = iter(second)
     for _ in iterator:
         pass
-    told = iterator if path == "native" else second._shared_dataset()._session
-    spent = told._work_done().spent
+    session = iterator if path == "native" else second._shared_dataset()._session
+    spent = session._work_done().spent
     assert (spent.from_servers, spent.times[0]) == (COUNT - 1, 1)
     assert spent.from_servers_s > 0 and spent.to_servers >= 1

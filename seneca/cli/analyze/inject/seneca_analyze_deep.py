@@ -6,7 +6,7 @@
     steps         steps          steps without waiting        no steps at all
 
 The phases are those of DS-Analyzer (Mohan et al., VLDB '21, section 3.2). They begin at fixed numbers of
-steps. Therefore all ranks change together, and none has to tell the others. Then rank 0 measures the loader
+steps. Therefore all ranks change together, and none has to signal the others. Then rank 0 measures the loader
 alone, and the other ranks wait for it.
 """
 
@@ -119,7 +119,7 @@ class Phases:
         return self.batches[self.replayed % len(self.batches)]
 
     def end(self, loader, of_step):
-        """Measure the loader alone, tell that and what a step takes, and end the run with status 0."""
+        """Measure the loader alone, write that and what a step takes, and end the run with status 0."""
         measured = os.path.join(self.trace.folder, MEASURED)
         if not self.rank():
             self.alone = True

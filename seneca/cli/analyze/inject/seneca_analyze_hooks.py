@@ -178,9 +178,9 @@ class GpuClock:
     def waited(self, iterator, begin, first, last):
         self._pending.append((iterator, begin, first, last))
         while self._pending and (len(self._pending) > 1000 or self._pending[0][3].query()):
-            self.tell(self._pending.pop(0))
+            self.write(self._pending.pop(0))
 
-    def tell(self, pending):
+    def write(self, pending):
         iterator, begin, first, last = pending
         last.synchronize()
         self._trace.record(IDLE, iterator, -1, begin, first.elapsed_time(last) / 1e3, 0.0, 0.0, 0, 0.0)
@@ -223,10 +223,10 @@ class Hooks:
         os.register_at_fork(after_in_child=self.thread.renew)
         self.numbers = itertools.count(1)
         self.iterators: Any = weakref.WeakKeyDictionary()
-        self.untold: Any = weakref.WeakSet()  # Seneca's iterators that are amid an epoch
+        self.amid_epoch: Any = weakref.WeakSet()  # Seneca's iterators that are amid an epoch
         self.last: Any = (_none, 0)  # the iterator of the last step, and its number
         self.gpu = None
-        self.host_told = 0.0
+        self.host_written = 0.0
         self.steps = Sparse()
         self.measures = False  # whether the CPU of the step that the script computes now is measured
 
@@ -274,14 +274,14 @@ class Hooks:
             self.measures = self.steps.due(begin)
             gpu = self.gpu or (self.gpu_clock() if self.measures else None)
             first = gpu.mark() if gpu else None
-            if begin > self.host_told + HOST_EVERY_S:
-                self.tell_host(begin)
+            if begin > self.host_written + HOST_EVERY_S:
+                self.write_host(begin)
             try:
                 return inner(iterator)
             except StopIteration:
                 samples, self.last = 0, (_none, 0)
                 self.trace.event("end", iterator=number)
-                self.tell_causes(iterator)
+                self.write_causes(iterator)
                 raise
             finally:
                 wall = monotonic() - begin
@@ -321,7 +321,7 @@ class Hooks:
         self.last = weakref.ref(iterator), number
         self.thread.iterator = number
         if type(iterator).__module__ == "seneca.native.iterator":
-            self.untold.add(iterator)
+            self.amid_epoch.add(iterator)
         return number
 
     def meet(self, iterator):
@@ -343,11 +343,11 @@ class Hooks:
         )
         return number
 
-    def tell_causes(self, iterator):
+    def write_causes(self, iterator):
         """What Seneca's native path knows of the waits of an epoch."""
-        if iterator not in self.untold:
+        if iterator not in self.amid_epoch:
             return
-        self.untold.discard(iterator)
+        self.amid_epoch.discard(iterator)
         found = iterator._session.diagnosis(may_look=False)
         if found is not None:
             self.trace.event(
@@ -358,9 +358,9 @@ class Hooks:
                 advice=found.advice,
             )
 
-    def tell_host(self, now):
+    def write_host(self, now):
         """Note the CPU time that all processes had, and that the hypervisor took from them."""
-        self.host_told = now
+        self.host_written = now
         try:
             with open("/proc/stat") as file:
                 user, nice, system, _, _, irq, softirq, stolen = map(int, file.readline().split()[1:9])
@@ -378,12 +378,12 @@ class Hooks:
 
     def end(self):
         if self.iterators:
-            self.tell_host(time.monotonic())
-        for iterator in list(self.untold):
-            self.tell_causes(iterator)
+            self.write_host(time.monotonic())
+        for iterator in list(self.amid_epoch):
+            self.write_causes(iterator)
         if self.gpu is not None:
             for pending in self.gpu._pending:
-                self.gpu.tell(pending)
+                self.gpu.write(pending)
 
 
 def _none():

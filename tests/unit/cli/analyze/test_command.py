@@ -196,7 +196,7 @@ def test_a_script_without_a_loader_is_one_line_and_status_2(tmp_path, command, t
 
 
 @pytest.mark.parametrize("option", ["--json", "--html"])
-def test_a_file_that_cannot_be_written_is_told_before_the_script_starts(tmp_path, option):
+def test_a_file_that_cannot_be_written_is_reported_before_the_script_starts(tmp_path, option):
     status, out, err = run(tmp_path, SCRIPT, "0", "x", flags=[option, "missing/found"])
     assert (status, out) == (2, "")
     assert err.startswith("seneca analyze: there is no folder") and err.count("\n") == 1

@@ -109,8 +109,8 @@ def test_the_steps_of_the_warm_up_do_not_count(monkeypatch):
     monkeypatch.setattr(report, "profile_of_run", lambda measured, name: round_profile())
     one = waits(0.3, 0.1)
     one.steps[0]["wall"][:5] = 20.0
-    told = {"dataset": "Rows", "samples": 40, "dataset_number": 0, "warm_at": one.steps[0]["begin"][5]}
-    answer = find(Run(1, [TORCH], [one, waits(dataset="Validation")], False, deep=Deep(told, [])), cores=4)
+    event = {"dataset": "Rows", "samples": 40, "dataset_number": 0, "warm_at": one.steps[0]["begin"][5]}
+    answer = find(Run(1, [TORCH], [one, waits(dataset="Validation")], False, deep=Deep(event, [])), cores=4)
     assert (answer.loaders[0].rates.steps, answer.loaders[1].rates.steps) == (5, 10)
     assert answer.loaders[0].stalls.waited == pytest.approx(0.75)
 

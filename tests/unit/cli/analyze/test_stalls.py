@@ -49,12 +49,12 @@ def test_the_first_step_of_an_epoch_and_what_follows_the_last_are_left_out():
     assert found.samples_per_s == pytest.approx(10)
 
 
-def test_one_step_an_epoch_tells_nothing():
+def test_one_step_an_epoch_says_nothing():
     assert rates_of(epochs(steps([5.0], 0.2), steps([5.0], 0.2)), cores=2) is None
     assert rates_of(epochs(), cores=2) is None
 
 
-def test_an_epoch_of_one_batch_tells_nothing_though_the_loop_asks_for_a_second():
+def test_an_epoch_of_one_batch_says_nothing_though_the_loop_asks_for_a_second():
     asked_twice = steps([5.0, 0.1], 0.2)
     asked_twice["samples"][-1] = 0
     assert rates_of(epochs(asked_twice), cores=2) is None
@@ -143,7 +143,7 @@ def test_what_a_hypervisor_takes_is_no_waiting_for_storage():
     assert (found.cpu_s, found.blocked_s, found.delay_s) == pytest.approx((0.03, 0.0, 0.04))
 
 
-def test_a_loader_that_tells_its_causes_is_believed():
+def test_a_loader_that_reports_its_causes_is_believed():
     one = epochs(steps([0.1, 0.1, 0.1], 0.1))
     one.causes = {"storage": 1.0, "decode": 2.0, "batch": 1.0, "other": 5.0}
     assert shares(stalls(rates_of(one, cores=2))) == (0.5, 0.125, 0.375, 0.0)
@@ -205,7 +205,7 @@ def test_the_rank_whose_batch_comes_last_is_late():
     assert late_ranks({1: late, 0: in_time}) == {0: 0.0, 1: 0.5}
 
 
-def test_ranks_with_one_step_tell_nothing():
+def test_ranks_with_one_step_say_nothing():
     assert late_ranks({0: epochs(steps([0.1], 1.0)), 1: epochs(steps([0.1], 1.0))}) == {}
 
 

@@ -63,7 +63,7 @@ def test_many_epochs_are_drawn_as_one():
     assert len(waits) == POINTS and np.mean(waits) == pytest.approx(0.25, abs=0.01)
 
 
-def test_each_epoch_has_a_mark_that_tells_of_its_first_batch():
+def test_each_epoch_has_a_mark_that_shows_its_first_batch():
     page = written(epochs(steps([3.0] + [0.3] * 5, 0.1), steps([0.04] + [0.3] * 5, 0.1, begin=200.0)))
     (chart,) = charts(page)
     marks = [path.find("title").text for path in chart.iter("path") if path.get("class") == "mark"]

@@ -31,7 +31,7 @@ def test_the_rank_is_that_of_the_group_or_else_the_launchers(tmp_path):
     assert ranks == {7: (1, True), 8: (3, False), 9: (2, True)}
 
 
-def test_the_epochs_of_persistent_workers_are_told_apart(tmp_path):
+def test_the_epochs_of_persistent_workers_are_distinguished(tmp_path):
     rows = steps([0.1] * 6, 1.0, begin=100.0)
     write(tmp_path, 7, rows, iterator(), end(rows["begin"][2] + 0.1), end(rows["begin"][5] + 0.1))
     (one,) = read_trace(tmp_path).epochs
@@ -85,7 +85,7 @@ def test_a_line_that_a_killed_process_had_begun_is_left_out(tmp_path):
     assert [len(epoch) for epoch in one.steps] == [2]
 
 
-def test_what_senecas_own_loader_tells_is_summed(tmp_path):
+def test_what_senecas_own_loader_writes_is_summed(tmp_path):
     def causes(storage, advice):
         seconds = {"storage": storage, "decode": 1.0}
         return {
@@ -107,7 +107,7 @@ def test_an_empty_trace_has_nothing(tmp_path):
     assert (run.python, run.torch, run.epochs) == (0, [], [])
 
 
-def test_what_a_hypervisor_took_is_told_from_the_first_look_to_the_last(tmp_path):
+def test_what_a_hypervisor_took_is_counted_from_the_first_look_to_the_last(tmp_path):
     def host(at, busy, stolen):
         return {"what": "host", "at": at, "busy": busy, "stolen": stolen}
 

@@ -45,13 +45,13 @@ def free_port():
 
 
 class Served:
-    """The command while it serves; ``told`` is what it printed before."""
+    """The command while it serves; ``printed`` is what it printed before."""
 
     def __init__(self, folder, *options, **variables):
         self.port = free_port()
         line = command("--memory", "64MiB", "--folder", folder, "--port", self.port, *options)
         self.process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(**variables))
-        self.told = self.process.stdout.readline() + self.process.stdout.readline()
+        self.printed = self.process.stdout.readline() + self.process.stdout.readline()
         until_it_listens(self.process, self.port)
 
     def __enter__(self):
@@ -76,8 +76,8 @@ class Served:
 @needs_redis
 def test_for_this_host_alone(tmp_path):
     with Served(tmp_path / "it") as served:
-        assert f"SENECA_REMOTE=redis://127.0.0.1:{served.port}\n" in served.told
-        path = re.search(r"SENECA_REMOTE=unix:(\S+)", served.told)[1]
+        assert f"SENECA_REMOTE=redis://127.0.0.1:{served.port}\n" in served.printed
+        path = re.search(r"SENECA_REMOTE=unix:(\S+)", served.printed)[1]
         served.client().put(DATASET, 1, b"a file")
         one = served.client(path=path)
         until = time.monotonic() + 60
@@ -101,9 +101,9 @@ def test_for_other_hosts_it_makes_a_password_and_keeps_it(tmp_path):
     passwords = []
     for _ in range(2):
         with Served(tmp_path, "--bind", "0.0.0.0") as served:
-            assert f"and SENECA_REMOTE_PASSWORD as in {tmp_path / 'password'}" in served.told
+            assert f"and SENECA_REMOTE_PASSWORD as in {tmp_path / 'password'}" in served.printed
             passwords.append((tmp_path / "password").read_text().strip())
-            assert passwords[-1] not in served.told
+            assert passwords[-1] not in served.printed
             assert served.client(passwords[-1]).ping(0)
             assert not served.client().ping(0) and not served.client("guessed").ping(0)
     assert passwords[0] == passwords[1] and len(passwords[0]) > 20
@@ -119,10 +119,10 @@ def test_files_that_were_there_are_closed_to_others(tmp_path):
 @needs_redis
 def test_a_password_of_the_users_and_none(tmp_path):
     with Served(tmp_path, "--bind", "0.0.0.0", SENECA_REMOTE_PASSWORD="mine") as served:
-        assert "SENECA_REMOTE_PASSWORD as here" in served.told and not (tmp_path / "password").exists()
+        assert "SENECA_REMOTE_PASSWORD as here" in served.printed and not (tmp_path / "password").exists()
         assert served.client("mine").ping(0) and not served.client().ping(0)
     with Served(tmp_path, "--bind", "0.0.0.0", "--insecure") as served:
-        assert "?insecure=true" in served.told and served.client().ping(0)
+        assert "?insecure=true" in served.printed and served.client().ping(0)
 
 
 @needs_tls
@@ -130,7 +130,7 @@ def test_with_a_certificate_it_speaks_tls_and_nothing_else(tmp_path):
     authority = Authority(tmp_path / "ours")
     certificate, key = authority.issue("server", "IP:127.0.0.1")
     with Served(tmp_path / "it", "--tls-cert", certificate, "--tls-key", key) as served:
-        assert f"or: SENECA_REMOTE=rediss://127.0.0.1:{served.port}\n" in served.told
+        assert f"or: SENECA_REMOTE=rediss://127.0.0.1:{served.port}\n" in served.printed
         assert "?ssl_ca_certs=/path/of/ca.crt" in served.process.stdout.readline()
         about = ("it", None, "127.0.0.1", served.port, None, None, 0)
         one = Remote([(*about, "127.0.0.1", str(authority.file), None, None)])

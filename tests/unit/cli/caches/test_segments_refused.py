@@ -23,7 +23,7 @@ OF_ONE = [
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 
 
-def told(*arguments, status=2):
+def printed(*arguments, status=2):
     result = RUN.invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
     assert result.exit_code == status, result.output
     return result.stderr if status == 2 else result.stdout
@@ -47,7 +47,7 @@ def of_all(name, tmp, *, also=("rm", "rm --force")):
     for command, *rest in commands:
         named = ["--cache", name] if command == "report" else [name]
         arguments = [*named, *rest] if command == "shrink" else [*rest, *named]
-        text = told(command, *arguments)
+        text = printed(command, *arguments)
         assert text.startswith(f"seneca {command}: ") and text.count("\n") == 1
         yield text.partition(": ")[2]
 
@@ -60,15 +60,15 @@ def test_another_user_s_cache_is_said_to_be_theirs():
     for text in of_all("theirs", "/tmp"):
         assert text == (
             f"the cache 'theirs' belongs to another user, uid {ANOTHER}, and is not opened; "
-            "give one of your own: `seneca ls` tells whose each is\n"
+            "give one of your own: `seneca ls` shows whose each is\n"
         )
     assert os.path.exists(path)
-    assert told("stat", "s").endswith("there is no cache 's'; `seneca ls` lists those that are there\n")
+    assert printed("stat", "s").endswith("there is no cache 's'; `seneca ls` lists those that are there\n")
     with Place(100) as own:
         own.attach()
         name = own.name.split("-", 2)[2]
         planted(name, owner=ANOTHER, uid=ANOTHER)
-        assert told("stat", name, status=0).startswith(f"{name}: in use")
+        assert printed("stat", name, status=0).startswith(f"{name}: in use")
 
 
 @needs_root
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_is_status_2_with_the_remedy():
     path = planted("broken")
     for text in of_all("broken", "/tmp", also=[]):
         assert text == f"{path}: it was not made by Seneca; `seneca rm --force broken` removes it\n"
-    assert told("rm", "--force", "broken", status=0).startswith("removed broken")
+    assert printed("rm", "--force", "broken", status=0).startswith("removed broken")
     folder = f"/dev/shm/seneca-{os.geteuid()}-folder"
     os.mkdir(folder)
     for text in of_all("folder", "/tmp", also=[]):
@@ -103,7 +103,7 @@ def test_where_the_right_to_remove_lacks_nothing_is_lost():
     theirs = planted("theirs", owner=0, uid=NOBODY)
 
     def as_nobody(pipe):
-        told("rm", "theirs")  # imports all that nobody's rights do not reach
+        printed("rm", "theirs")  # imports all that nobody's rights do not reach
         os.setuid(NOBODY)
         with pytest.raises(BadUse) as refused:
             rm(["theirs"], force=True)
@@ -113,7 +113,7 @@ def test_where_the_right_to_remove_lacks_nothing_is_lost():
         pipe.send(own.path)
         pipe.receive()
         name = own.name.split("-", 2)[2]
-        pipe.send([told("rm", name), told("rm", "--force", name), told("prune", "--kept", status=1)])
+        pipe.send([printed("rm", name), printed("rm", "--force", name), printed("prune", "--kept", status=1)])
 
     with Process(as_nobody) as process:
         assert process.receive().startswith(f"{theirs} belongs to another user, root (uid 0); ")

@@ -97,9 +97,9 @@ def test_one_core_has_nothing_to_divide(planted, says):
     assert not finding.remedy
 
 
-def test_the_core_tells_what_it_uses(planted, says):
+def test_the_core_says_what_it_uses(planted, says):
     code = "from seneca._core.codec import simd; print(simd())"
-    told = {
+    printed = {
         wanted: subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "SENECA_SIMD": wanted},
@@ -109,9 +109,9 @@ def test_the_core_tells_what_it_uses(planted, says):
         ).stdout.strip()
         for wanted in ("", "none")
     }
-    assert told["none"] == "None" and told[""] in ("AVX2", "NEON", "None")
-    if told[""] != "None":
-        says(cores.vectors(planted.host), "ok", told[""])
+    assert printed["none"] == "None" and printed[""] in ("AVX2", "NEON", "None")
+    if printed[""] != "None":
+        says(cores.vectors(planted.host), "ok", printed[""])
 
 
 def test_no_vector_instructions_are_a_warning(planted, says, monkeypatch):

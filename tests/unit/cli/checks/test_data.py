@@ -36,7 +36,7 @@ from seneca.cli.checks.data import storage
         ("tmpfs", "rw", None, "ok", "in the cache are there twice", ""),
     ],
 )
-def test_a_file_system_is_told_with_what_makes_it_slow(
+def test_a_file_system_is_shown_with_what_makes_it_slow(
     planted, says, kind, options, ahead_kib, verdict, words, remedy
 ):
     planted.write("/proc/self/mountinfo", f"30 1 0:53 / /planted {options} - {kind} source rw\n")
@@ -51,6 +51,6 @@ def test_a_link_leads_to_where_the_files_are(planted, says, tmp_path):
     says(storage(planted.host, tmp_path / "link"), "ok", "xfs at /planted")
 
 
-def test_a_file_system_that_is_not_told_is_unknown(planted, says):
+def test_a_file_system_that_the_kernel_does_not_name_is_unknown(planted, says):
     planted.write("/proc/self/mountinfo", "")
     says(storage(planted.host, Path("/data")), "unknown")

@@ -62,7 +62,7 @@ def test_memory_high_is_a_warning_where_it_is_near(planted, says):
         says(memory.throttled(planted.host), verdict, words, remedy)
 
 
-def test_processes_that_the_kernel_killed_are_told(planted, says):
+def test_processes_that_the_kernel_killed_are_reported(planted, says):
     says(memory.kills(planted.host), "ok")
     planted.write(f"{GROUP}.events", "low 0\noom 3\noom_kill 2\n")
     says(memory.kills(planted.host), "warning", "killed 2 processes", "smaller cache_bytes")
@@ -106,13 +106,13 @@ def test_strict_overcommit_is_a_warning_where_it_allows_less_than_shm(planted, s
         ("always within_size advise never [deny] force", "6.8.0", "deny: the cache has none", "echo advise"),
     ],
 )
-def test_huge_pages_are_told(planted, says, monkeypatch, chosen, release, words, remedy):
+def test_huge_pages_are_reported(planted, says, monkeypatch, chosen, release, words, remedy):
     monkeypatch.setattr(platform, "release", lambda: release)
     planted.write(memory.HUGE_PAGES, chosen + "\n")
     says(memory.huge_pages(planted.host), "ok", words, remedy)
 
 
-def test_huge_pages_that_are_not_told_are_unknown(planted, says):
+def test_huge_pages_that_the_kernel_does_not_name_are_unknown(planted, says):
     says(memory.huge_pages(planted.host), "unknown")
 
 

@@ -17,7 +17,7 @@ def load(planted, *libraries):
     planted.write("/proc/self/maps", "".join(f"7f00-7f01 r-xp 0 08:01 9    {name}\n" for name in libraries))
 
 
-def test_the_library_that_the_core_has_loaded_is_told(says):
+def test_the_library_that_the_core_has_loaded_is_shown(says):
     says(pictures.libjpeg(Host()), "ok", f"compiled with {libjpeg_turbo()}, with vector instructions")
     assert re.fullmatch(r"\d+\.\d+\.\d+", libjpeg_turbo())
 
@@ -36,7 +36,7 @@ def test_vector_instructions_that_are_switched_off_are_a_warning(says, monkeypat
     says(pictures.libjpeg(Host()), "warning", "uses no vector instructions", "unset JSIMD_FORCENONE")
 
 
-def test_a_library_that_is_not_told_is_unknown(planted, says):
+def test_a_library_that_the_kernel_does_not_name_is_unknown(planted, says):
     load(planted)
     says(pictures.libjpeg(planted.host), "unknown", "compiled with")
 

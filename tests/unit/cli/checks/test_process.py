@@ -91,7 +91,7 @@ def test_the_start_method_is_the_platform_s_where_none_is_set(planted, says):
         says(one.receive(), "ok", f"{multiprocessing.get_all_start_methods()[0]}: ")
 
 
-def test_a_start_method_is_told_with_its_cost(planted, says):
+def test_a_start_method_is_shown_with_its_cost(planted, says):
     def child(pipe, method):
         multiprocessing.set_start_method(method, force=True)
         pipe.send(process.start_method(planted.host))

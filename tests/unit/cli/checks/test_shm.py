@@ -107,7 +107,7 @@ def test_a_lack_of_inodes_is_found_in_a_real_tmpfs(says):
 # --- who shares
 
 
-def test_a_private_mount_namespace_is_told(planted, says):
+def test_a_private_mount_namespace_is_reported(planted, says):
     says(shm.shared_with(planted.host), "unknown", "only root can see")
     of_init = planted.root / "proc/1/root/dev"
     of_init.mkdir(parents=True)
@@ -118,23 +118,23 @@ def test_a_private_mount_namespace_is_told(planted, says):
     says(shm.shared_with(planted.host), "ok", "shared by all processes")
 
 
-def test_a_container_s_private_shm_is_told_with_the_option_that_shares(planted, says):
+def test_a_container_s_private_shm_is_reported_with_the_option_that_shares(planted, says):
     planted.write("/.dockerenv", "")
     says(shm.shared_with(planted.host), "ok", "not private")
     planted.write("/proc/self/mountinfo", "25 1 0:22 / /dev/shm rw - tmpfs shm rw,size=65536k\n")
     says(shm.shared_with(planted.host), "ok", "private to this container", "--ipc=host")
 
 
-def test_what_nobody_tells_is_unknown(planted, says):
+def test_what_nobody_says_is_unknown(planted, says):
     (planted.root / "proc/self/mountinfo").unlink()
-    says(shm.shared_with(planted.host), "unknown", "does not tell")
+    says(shm.shared_with(planted.host), "unknown", "does not say")
 
 
 # --- kernel
 
 
 def test_this_kernel_can_do_it(says):
-    says(shm.kernel(Host()), "ok", "tells which processes live")
+    says(shm.kernel(Host()), "ok", "finds which processes live")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_user_who_lingers_keeps_the_segments(planted, says):
 # --- leftovers
 
 
-def test_a_segment_of_a_dead_job_is_told_and_stays(says):
+def test_a_segment_of_a_dead_job_is_reported_and_stays(says):
     def check(host):
         with Place(100) as place:
             remote = Remote(place, 1)
@@ -234,10 +234,10 @@ def test_a_segment_of_a_dead_job_is_told_and_stays(says):
     alive, dead, stays, afterwards = in_small_shm(64 << 20, check)
     says(alive, "ok", "no segment")
     says(dead, "warning", "1 segment of dead jobs", "seneca prune")
-    assert stays and not afterwards, "doctor only tells, and its remedy removes"
+    assert stays and not afterwards, "doctor only reports, and its remedy removes"
 
 
-def test_other_users_segments_are_not_told(planted, says):
+def test_other_users_segments_are_not_reported(planted, says):
     planted.write(f"/dev/shm/seneca-{planted.uid}-a b;c", "")
     planted.write("/dev/shm/seneca-77-another", "")
     says(shm.leftovers(planted.host), "warning", "1 segment of dead jobs", "seneca prune")
@@ -248,7 +248,7 @@ def test_what_is_no_file_is_left_out(planted, says):
     says(shm.leftovers(planted.host), "ok", "no segment")
 
 
-def test_what_cannot_be_read_is_told_with_what_removes_it(planted, says):
+def test_what_cannot_be_read_is_reported_with_what_removes_it(planted, says):
     text = "another program's file, by its first 64 bytes" * 400
     path = planted.write(f"/dev/shm/seneca-{planted.uid}-other one", text)
     words = "1 segment that cannot be read and nobody uses: "

@@ -81,7 +81,7 @@ def test_on_this_host_the_kernel_is_tried_there(segment_folder, says):
     here = Host()
     assert here.folder == segment_folder
     says(shm.folder(here), "ok", segment_folder)
-    says(shm.kernel(here), "ok", "tells which processes live")
+    says(shm.kernel(here), "ok", "finds which processes live")
 
 
 def test_the_checks_are_named_after_the_folder(segment_folder):

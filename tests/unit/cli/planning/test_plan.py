@@ -80,7 +80,7 @@ def test_threads_that_prepare_natively_do_not_wait_for_storage():
     assert (plan.reads_ahead(ROUND), plan.reads_ahead(round_profile(staged=False))) == (READS_AHEAD, 0)
 
 
-def test_what_the_page_cache_serves_is_told(tmp_path):
+def test_what_the_page_cache_serves_is_shown(tmp_path):
     path = tmp_path / "profile.json"
     round_profile(free_memory_bytes=8_000_000_000).save(path)
     result = RUN.invoke(app, ["plan", "--profile", str(path), "--what-if", "samples=200000"])
@@ -97,7 +97,7 @@ def test_cores_are_said_to_help_where_they_do(tmp_path):
     assert answers[2].startswith("More cores would help: one more adds 25%; beyond ")
 
 
-def test_jobs_whose_copies_leave_no_room_are_told_what_memory_would_give(tmp_path):
+def test_jobs_whose_copies_leave_no_room_learn_what_memory_would_give(tmp_path):
     """The stage of eight jobs takes all of it: less than one job alone would get."""
     path = tmp_path / "profile.json"
     round_profile(samples=300, cache_bytes=600_000_000, memory_bytes_per_s=1e12).save(path)
@@ -158,7 +158,7 @@ def test_what_changes_a_script_is_predicted(analyzed):
     )
 
 
-def test_a_profile_of_pictures_does_not_tell_what_torchs_loader_takes(saved):
+def test_a_profile_of_pictures_does_not_say_what_torchs_loader_takes(saved):
     result = RUN.invoke(app, ["plan", "--profile", str(saved), "--what-if", "loader=torch"])
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert "`seneca analyze --deep --json FILE -- python train.py` makes one" in result.stderr

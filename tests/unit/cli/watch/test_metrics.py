@@ -26,7 +26,7 @@ from seneca.segments import State
 
 RUN = CliRunner()
 S = 1_000_000_000
-TOLD = work(
+WORK = work(
     BEGAN_MS + 2500, 100, served={"storage": 25, "augmented": 75}, prepared=25, staged=20, skipped=1,
     damaged=2, read_bytes=12345, stall_ns={"decode": 3 * S // 2}, spent_ns={"cores": S // 4}, epoch=3,
     place=40, places=1000, threads=4, batch_size=32, name="train.py", rank=1,
@@ -55,8 +55,8 @@ def value(found, name, **labels):
     return found[name, frozenset(labels.items())]
 
 
-def test_what_a_process_tells_is_there_with_its_labels():
-    found = read(segment(job(TOLD)))
+def test_what_a_process_publishes_is_there_with_its_labels():
+    found = read(segment(job(WORK)))
     for name, expected in {
         "seneca_delivered_samples_total": 100,
         "seneca_prepared_samples_total": 25,
@@ -80,7 +80,7 @@ def test_what_a_process_tells_is_there_with_its_labels():
 
 
 def test_what_a_cache_holds_is_there():
-    found = read(segment(job(TOLD, pids=(1, 2, 3))))
+    found = read(segment(job(WORK, pids=(1, 2, 3))))
     mib = 1 << 20
     for name, expected in {
         "seneca_cache_payload_bytes": 64 * mib,
@@ -127,25 +127,25 @@ def test_codes_that_a_terminal_obeys_are_replaced_and_nothing_is_there_twice():
     assert any(dict(labels).get("job") == "\ufffd]0;title\ufffd" for _, labels in found)
 
 
-def test_two_runs_of_one_name_are_told_apart():
-    found = read(segment(job(TOLD, key="a"), job(TOLD, key="b")))
+def test_two_runs_of_one_name_are_distinguished():
+    found = read(segment(job(WORK, key="a"), job(WORK, key="b")))
     for run in "ab":
         assert value(found, "seneca_delivered_samples_total", **WHOSE | {"run": run}) == 100
 
 
-def test_two_processes_of_one_run_and_rank_are_told_apart():
+def test_two_processes_of_one_run_and_rank_are_distinguished():
     """As two that give one ``job=``. What one has counted does not fall when the other ends."""
     other = work(BEGAN_MS, 11, name="train.py", rank=1, pid=101)
-    found = read(segment(job(TOLD, other)))
+    found = read(segment(job(WORK, other)))
     assert value(found, "seneca_delivered_samples_total", **WHOSE | {"pid": "101"}) == 11
-    for told in (found, read(segment(job(TOLD)))):
-        assert value(told, "seneca_delivered_samples_total", **WHOSE) == 100
+    for values in (found, read(segment(job(WORK)))):
+        assert value(values, "seneca_delivered_samples_total", **WHOSE) == 100
 
 
 def test_two_loaders_of_one_process_are_added_up():
     """They are rows of one run, rank and process."""
     other = work(BEGAN_MS + 500, 11, name="train.py", rank=1, since_ms=BEGAN_MS - 1000, epoch=7, threads=2)
-    found = read(segment(job(TOLD, other)))
+    found = read(segment(job(WORK, other)))
     assert value(found, "seneca_delivered_samples_total", **WHOSE) == 111
     assert value(found, "seneca_threads", **WHOSE) == 6
     assert value(found, "seneca_epoch", **WHOSE) == 7
@@ -154,7 +154,7 @@ def test_two_loaders_of_one_process_are_added_up():
 
 
 def test_what_cannot_be_read_has_its_state_and_memory_alone():
-    found = read(unreadable("demo", "it is a FIFO", owner="root"), unreadable("demo"), segment(job(TOLD)))
+    found = read(unreadable("demo", "it is a FIFO", owner="root"), unreadable("demo"), segment(job(WORK)))
     assert value(found, "seneca_cache_state", cache="demo", owner="ann", state="unknown") == 1
     assert value(found, "seneca_cache_state", cache="demo", owner="root", state="in use") == 1
     assert value(found, "seneca_cache_memory_bytes", cache="demo", owner="root") == 70 << 20, (
@@ -177,8 +177,8 @@ def exporter():
     """The address of an exporter in a process of its own."""
     command = [sys.executable, "-m", "seneca.cli", "metrics", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        url, told, _ = process.stderr.readline().partition("; ")
-        assert told, url
+        url, more, _ = process.stderr.readline().partition("; ")
+        assert more, url
         yield url
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 0
@@ -309,25 +309,25 @@ def test_a_port_of_root_s_is_named_with_the_remedy(monkeypatch):
     )  # fmt: skip
 
 
-def test_jobs_that_run_are_told(picture_folder, tmp_path):
+def test_jobs_that_run_are_published(picture_folder, tmp_path):
     with training(tmp_path, picture_folder) as (name, _):
         deadline, delivered = time.monotonic() + PATIENCE_S, {}
         while not (len(delivered) == 2 and all(delivered.values())):
             assert time.monotonic() < deadline, delivered
             found = parsed(RUN.invoke(app, ["metrics", "--once"]).stdout)
             delivered = {
-                labels: told
-                for (metric, labels), told in found.items()
+                labels: number
+                for (metric, labels), number in found.items()
                 if metric == "seneca_delivered_samples_total" and ("cache", name) in labels
             }
             time.sleep(0.05)
-    for labels, told in delivered.items():
+    for labels, number in delivered.items():
         served = [
             n
             for (metric, more), n in found.items()
             if metric == "seneca_served_samples_total" and labels < more
         ]
-        assert len(served) == 4 and sum(served) == told
+        assert len(served) == 4 and sum(served) == number
 
 
 # --- what asks for them
@@ -344,7 +344,7 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are():
     asked += [variable["definition"] for variable in board["templating"]["list"] if "definition" in variable]
     named = {name for expression in asked for name in re.findall(r"\bseneca_\w+", expression)}
     assert named <= all_names() and len(named) > 10
-    known = {name for (_, labels) in read(segment(job(TOLD))) for name, _ in labels}
+    known = {name for (_, labels) in read(segment(job(WORK))) for name, _ in labels}
     for expression in asked:
         for grouped in re.findall(r"\bby \(([^)]*)\)", expression):
             assert set(grouped.split(", ")) <= known, expression
@@ -356,5 +356,5 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are():
 def test_the_page_has_every_metric():
     text = (ROOT / "docs" / "watch.md").read_text()
     assert set(re.findall(r"`(seneca_\w+)`", text)) == all_names()
-    of_a_process = [labels for _, labels in read(segment(job(TOLD))) if ("pid", "100") in labels]
+    of_a_process = [labels for _, labels in read(segment(job(WORK))) if ("pid", "100") in labels]
     assert f"A training process has {len(of_a_process)} series in each cache" in text

@@ -20,12 +20,12 @@ def recorded(jobs=2, seconds=12, caches=1, name="train.py --lr {}", **changes):
         found = [[] for _ in range(caches)]
         for i in range(jobs):
             n = s * (100 + 10 * i)
-            told = work(
+            done = work(
                 BEGAN_MS + s * 1000, n, name=name.format(i), pid=100 + i, prepared=n // 2,
                 served={"encoded": n // 4, "augmented": n - n // 4}, stall_ns={"decode": s * S // 4},
                 read_bytes=n * 1000, **changes,
             )  # fmt: skip
-            found[i % caches].append(job(told, key=f"{i:016x}"))
+            found[i % caches].append(job(done, key=f"{i:016x}"))
         segments = [segment(*one, name=f"demo{i}") for i, one in enumerate(found)]
         recording.add(watch.look(segments, BEGAN_MS + s * 1000), float(s))
     recording.finish()
@@ -97,8 +97,8 @@ def test_each_cache_has_its_memory_and_rows_say_which():
 def test_what_was_lost_is_said():
     watch, recording = RateMeter(), Recording()
     for s in range(3):
-        told = work(BEGAN_MS + s * 1000, 10 * s, skipped=s, damaged=2 * s)
-        recording.add(watch.look([segment(job(told))], BEGAN_MS + s * 1000), float(s))
+        done = work(BEGAN_MS + s * 1000, 10 * s, skipped=s, damaged=2 * s)
+        recording.add(watch.look([segment(job(done))], BEGAN_MS + s * 1000), float(s))
     recording.finish()
     text = written(recording)
     assert "2 skipped, 4 damaged" in text

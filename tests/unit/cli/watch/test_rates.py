@@ -1,4 +1,4 @@
-"""What jobs do, from looks at what they have told: rates, idleness, counters that begin anew."""
+"""What jobs do, from looks at what they have published: rates, idleness, counters that begin anew."""
 
 import pytest
 from seen_jobs import BEGAN_MS, job, segment, unreadable, work
@@ -21,37 +21,37 @@ def only_job(*found, **options):
     return one
 
 
-def test_a_rate_is_of_the_time_between_two_tellings():
+def test_a_rate_is_of_the_time_between_two_updates():
     seen = only_job([job(work(BEGAN_MS - 200, 100))], [job(work(BEGAN_MS + 600, 500))])
     assert seen.samples_per_s == pytest.approx(400 / 0.8)
-    assert (seen.told.delivered, seen.done.delivered, seen.told_s) == (500, 400, 0.4)
+    assert (seen.total.delivered, seen.done.delivered, seen.silent_s) == (500, 400, 0.4)
 
 
-def test_before_the_second_telling_no_rate_is_known():
+def test_before_the_second_update_no_rate_is_known():
     seen = only_job([job(work(BEGAN_MS, 100))], [job(work(BEGAN_MS, 100))])
     assert (seen.samples_per_s, seen.done, seen.idle) == (None, None, False)
 
 
-def test_a_job_that_has_not_begun_an_epoch_tells_nothing():
+def test_a_job_that_has_not_begun_an_epoch_publishes_nothing():
     seen = only_job([job(pids=(7, 8))])
-    assert (seen.name, seen.pids, seen.telling, seen.told_s) == (None, (7, 8), 0, None)
-    assert (seen.samples_per_s, seen.idle, seen.told) == (None, False, Done())
+    assert (seen.name, seen.pids, seen.publishing, seen.silent_s) == (None, (7, 8), 0, None)
+    assert (seen.samples_per_s, seen.idle, seen.total) == (None, False, Done())
 
 
 def test_a_batch_that_takes_longer_than_a_look_does_not_make_the_rate_jump():
-    """Tellings are 3 s apart, looks 1 s: each look shows the rate of the last three."""
+    """Updates are 3 s apart, looks 1 s: each look shows the rate of the last three."""
     watch = RateMeter()
     rates = []
     for second in range(9):
-        told = second // 3 * 3
+        updated = second // 3 * 3
         (cache,) = watch.look(
-            [segment(job(work(BEGAN_MS + told * 1000, told * 10)))], BEGAN_MS + second * 1000
+            [segment(job(work(BEGAN_MS + updated * 1000, updated * 10)))], BEGAN_MS + second * 1000
         )
         rates.append(cache.jobs[0].samples_per_s)
     assert rates == [None] * 3 + [10.0] * 6
 
 
-def test_a_rate_is_of_the_window_where_tellings_are_closer():
+def test_a_rate_is_of_the_window_where_updates_are_closer():
     """Looks each 100 ms, a window of a second: what was before it does not count."""
     watch = RateMeter(1.0)
     for look in range(30):
@@ -62,16 +62,16 @@ def test_a_rate_is_of_the_window_where_tellings_are_closer():
 
 
 def test_a_job_that_is_silent_is_idle_and_its_rate_is_0():
-    tellings = [[job(work(BEGAN_MS + ms, ms))] for ms in (0, 250, 500)]
-    assert not only_job(*tellings, tellings[-1], every_ms=1800).idle
-    seen = only_job(*tellings, tellings[-1], every_ms=1900)
-    assert (seen.idle, seen.samples_per_s, seen.done, seen.told_s) == (True, 0.0, None, 5.2)
+    updates = [[job(work(BEGAN_MS + ms, ms))] for ms in (0, 250, 500)]
+    assert not only_job(*updates, updates[-1], every_ms=1800).idle
+    seen = only_job(*updates, updates[-1], every_ms=1900)
+    assert (seen.idle, seen.samples_per_s, seen.done, seen.silent_s) == (True, 0.0, None, 5.2)
 
 
 def test_a_job_of_long_batches_is_not_idle_before_three_of_them():
-    tellings = [[job(work(BEGAN_MS, 0))], [job(work(BEGAN_MS + 10_000, 256))]]
-    assert not only_job(*tellings, tellings[-1], every_ms=20_000).idle
-    assert only_job(*tellings, tellings[-1], every_ms=20_001).idle
+    updates = [[job(work(BEGAN_MS, 0))], [job(work(BEGAN_MS + 10_000, 256))]]
+    assert not only_job(*updates, updates[-1], every_ms=20_000).idle
+    assert only_job(*updates, updates[-1], every_ms=20_001).idle
 
 
 def test_the_processes_of_a_job_are_one_row():
@@ -84,7 +84,7 @@ def test_the_processes_of_a_job_are_one_row():
         ]
 
     seen = only_job(ranks(0, 0, 0), ranks(1000, 100, 60))
-    assert (seen.samples_per_s, seen.telling, seen.pids, seen.threads) == (160.0, 2, (1, 2), 4)
+    assert (seen.samples_per_s, seen.publishing, seen.pids, seen.threads) == (160.0, 2, (1, 2), 4)
     assert (seen.epoch, seen.place, seen.places) == (0, 160, 1000)
 
 
@@ -99,7 +99,7 @@ def test_ranks_that_are_idle_do_not_count_in_the_rates_of_the_others():
         return [job(work(BEGAN_MS + ms, delivered, pid=1), work(BEGAN_MS - 9000, 50, pid=2))]
 
     seen = only_job(ranks(0, 0), ranks(1000, 100))
-    assert (seen.idle, seen.samples_per_s, seen.told_s, seen.told.delivered) == (False, 100.0, 0.0, 150)
+    assert (seen.idle, seen.samples_per_s, seen.silent_s, seen.total.delivered) == (False, 100.0, 0.0, 150)
 
 
 def test_the_share_of_the_time_stalled_is_of_all_processes_together():
@@ -113,7 +113,7 @@ def test_the_share_of_the_time_stalled_is_of_all_processes_together():
 
 
 def test_nobody_is_stalled_for_more_than_all_of_the_time():
-    """A wait is told with the batch that it was for, maybe a telling later."""
+    """A wait is published with the batch that it was for, maybe an update later."""
     seen = only_job([job(work(BEGAN_MS))], [job(work(BEGAN_MS + 500, 9, stall_ns={"storage": 2 * S}))])
     assert (seen.done.stalled, seen.done.stalled_by) == (1.0, {"storage": 1.0})
 
@@ -129,7 +129,7 @@ def test_served_is_of_what_came_in_the_interval():
 def test_counters_of_a_process_that_has_begun_anew_count_from_there():
     restarted = work(BEGAN_MS + 900, 30, since_ms=BEGAN_MS + 700)
     seen = only_job([job(work(BEGAN_MS, 5000))], [job(restarted)])
-    assert (seen.samples_per_s, seen.told.delivered, seen.watched.delivered) == (None, 30, 30)
+    assert (seen.samples_per_s, seen.total.delivered, seen.watched.delivered) == (None, 30, 30)
     later = work(BEGAN_MS + 1900, 130, since_ms=BEGAN_MS + 700)
     seen = only_job([job(work(BEGAN_MS, 5000))], [job(restarted)], [job(later)])
     assert (seen.samples_per_s, seen.watched.delivered) == (100.0, 130)
@@ -152,8 +152,8 @@ def test_jobs_come_and_go_between_looks():
 
 def test_a_row_that_was_missed_once_goes_on():
     """Its block was written each time that it was read."""
-    tellings = [[job(work(BEGAN_MS, 0))], [job(pids=(100,))], [job(work(BEGAN_MS + 2000, 100))]]
-    seen = only_job(*tellings)
+    updates = [[job(work(BEGAN_MS, 0))], [job(pids=(100,))], [job(work(BEGAN_MS + 2000, 100))]]
+    seen = only_job(*updates)
     assert (seen.samples_per_s, seen.watched.delivered) == (50.0, 100)
 
 
@@ -162,7 +162,7 @@ def test_two_rows_of_one_process_from_one_millisecond_are_two():
         return [job(work(BEGAN_MS + ms, one), work(BEGAN_MS + ms, other))]
 
     seen = only_job(both(0, 500, 0), both(1000, 510, 20))
-    assert (seen.telling, seen.samples_per_s, seen.watched.delivered) == (2, 30.0, 30)
+    assert (seen.publishing, seen.samples_per_s, seen.watched.delivered) == (2, 30.0, 30)
 
 
 def test_what_was_watched_is_from_the_beginning_of_the_watch():
@@ -197,4 +197,4 @@ def test_the_same_job_in_two_caches_is_two():
 
 def test_what_cannot_be_read_has_no_jobs():
     (cache,) = looks((unreadable(),))
-    assert (cache.segment.why, cache.jobs, cache.told) == ("another user's", (), Done())
+    assert (cache.segment.why, cache.jobs, cache.total) == ("another user's", (), Done())

@@ -91,8 +91,8 @@ def when_seen(monkeypatch):
 
         def looking(watch, name):
             seen = look(watch, name)
-            told = [job for cache in seen for job in cache.jobs]
-            if len(told) == jobs and all(job.samples_per_s and job.watched.delivered for job in told):
+            known = [job for cache in seen for job in cache.jobs]
+            if len(known) == jobs and all(job.samples_per_s and job.watched.delivered for job in known):
                 do()
             return seen
 
@@ -109,8 +109,8 @@ def test_jobs_are_watched_until_all_have_left(picture_folder, tmp_path, when_see
         assert result.exit_code == 0, result.output
     text = page.read_text()
     assert f"<h1>Seneca: the cache {name}</h1>" in text and text.count('class="line"') == 2
-    told = result.stdout.splitlines()
-    assert told[0].startswith("2 jobs got ") and told[0] in text and told[1].startswith(f"{page}: ")
+    printed = result.stdout.splitlines()
+    assert printed[0].startswith("2 jobs got ") and printed[0] in text and printed[1].startswith(f"{page}: ")
 
 
 def test_ctrl_c_writes_the_page(picture_folder, tmp_path, when_seen):

@@ -33,8 +33,8 @@ def seen(*looks):
     return rates
 
 
-def tellings(**changes):
-    """What a process tells at two looks, a second apart."""
+def updates(**changes):
+    """What a process publishes at two looks, a second apart."""
     served = {"storage": 20, "encoded": 80, "decoded": 400, "augmented": 1500}
     stall_ns = {"decode": 240_000_000, "cores": 50_000_000, "storage": 20_000_000, "augment": 4_000_000}
     return (
@@ -47,8 +47,8 @@ def tellings(**changes):
 
 
 def two_jobs(**changes):
-    first = tellings(name=NAME, threads=4)
-    second = tellings(name="run", pid=4_194_303)
+    first = updates(name=NAME, threads=4)
+    second = updates(name="run", pid=4_194_303)
     return [
         [segment(job(one, key="a"), job(two, key="b"), **changes)]
         for one, two in zip(first, second, strict=True)
@@ -113,7 +113,7 @@ def test_no_line_is_longer_than_the_terminal(width):
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("running", "expected"),
     [
         (job(pids=(77, 78)), "process 77 has not begun"),
         (job(work(BEGAN_MS - 11_000, 9, place=9)), "train.py 100 0 idle 12 s 0 1% 1"),
@@ -121,8 +121,8 @@ def test_no_line_is_longer_than_the_terminal(width):
         (job(work(BEGAN_MS + 900, rank=1), work(BEGAN_MS + 900, pid=5)), "2x train.py 5 0 0% 2"),
     ],
 )
-def test_a_job_without_rates_says_why(told, expected):
-    assert " ".join(shown([[segment(told)]] * 2)[2].split()) == expected
+def test_a_job_without_rates_says_why(running, expected):
+    assert " ".join(shown([[segment(running)]] * 2)[2].split()) == expected
 
 
 def test_what_cannot_be_read_is_listed_with_the_reason():
@@ -139,7 +139,7 @@ def test_where_there_is_nothing_a_line_says_so():
 
 
 def test_names_cannot_write_to_the_terminal():
-    wild = tellings(name="\x1b[2Jtrain\n[red].py")
+    wild = updates(name="\x1b[2Jtrain\n[red].py")
     text = "\n".join(shown([[segment(job(one))] for one in wild], 120))
     assert "\x1b" not in text and "\ufffd[2Jtrain\ufffd[red].py" in text
 
@@ -168,8 +168,8 @@ def test_what_has_no_room_is_counted():
 
 def test_below_a_job_stands_what_it_compared_and_with_whom_it_does_not_share():
     apart = "not shared with other jobs' datasets of the same class and length: process 7 (b): size differs"
-    told = DatasetSeen(pid=100, like=1, source=2, kind=3, traits={}, apart=apart)
-    found = job(work(), compared={"augmented": 300}, datasets=(told,))
+    dataset = DatasetSeen(pid=100, like=1, source=2, kind=3, traits={}, apart=apart)
+    found = job(work(), compared={"augmented": 300}, datasets=(dataset,))
     lines = shown([[segment(found)]], width=200)
     at = next(i for i, line in enumerate(lines) if line.startswith("train.py"))
     assert lines[at + 1 : at + 3] == [
@@ -185,15 +185,15 @@ def test_below_a_job_stands_what_it_compared_and_with_whom_it_does_not_share():
 
 
 def test_json_has_an_entry_for_each_job_and_each_cache():
-    told = json.loads(json.dumps(top.as_json(seen(*two_jobs()))))
-    (cache,) = told["segments"]
+    printed = json.loads(json.dumps(top.as_json(seen(*two_jobs()))))
+    (cache,) = printed["segments"]
     assert (cache["name"], cache["state"], cache["jobs"], cache["deliveries_per_preparation"]) == (
         "demo",
         "in use",
         2,
         2.0,
     )
-    second, first = told["jobs"]
+    second, first = printed["jobs"]
     assert (first["name"], first["key"], first["cache"], first["pids"]) == (NAME, "a", "demo", [100])
     assert first["samples_per_s"] == 2000 and first["stalled"] == pytest.approx(0.314)
     assert first["stalled_by"] == pytest.approx(
@@ -336,7 +336,7 @@ def test_jobs_that_run_are_shown(picture_folder, tmp_path):
     assert name in table and table.count("%") >= 2
 
 
-def test_seen_jobs_are_as_the_core_tells_them():
+def test_seen_jobs_are_as_the_core_shows_them():
     """The names by which a look gives counters; seen_jobs.py has them by hand."""
     from seneca._core.telemetry import CAUSES
     from seneca.cli.watch.recording import CAUSES as RECORDED

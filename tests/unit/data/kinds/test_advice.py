@@ -50,7 +50,7 @@ class RowsByHelper(Rows):
 
 
 @pytest.mark.parametrize("kind", [Rows, RowsByHelper])
-def test_a_dataset_that_opens_pictures_by_path_is_told_of_picture_list(kind):
+def test_a_dataset_that_opens_pictures_by_path_is_advised_to_use_picture_list(kind):
     grade = inspect_dataset(kind([("a.jpg", 1)]))
     assert grade.name == "opaque"
     assert "give seneca.PictureList([(path, target), ...], transform) instead" in grade.why[0]
@@ -60,7 +60,7 @@ def test_a_dataset_that_opens_pictures_by_path_is_told_of_picture_list(kind):
 
 @pytest.mark.parametrize("column", ["Image", "Value"])
 @pytest.mark.parametrize("key", [None, "a table"])
-def test_a_table_of_hugging_face_is_told_of_open(monkeypatch, column, key):
+def test_a_table_of_hugging_face_is_advised_to_use_open(monkeypatch, column, key):
     """As ``datasets`` has it: a class of this name, with typed columns."""
 
     class Table(Numbers):

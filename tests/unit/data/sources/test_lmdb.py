@@ -146,7 +146,7 @@ def test_what_cannot_be_opened(folder, tmp_path):
         seneca.open(tmp_path / "text.lmdb", CROP, labels=label)
 
 
-def test_a_database_that_is_rewritten_in_place_is_told_by_its_layout(folder, tmp_path):
+def test_a_database_that_is_rewritten_in_place_is_found_by_its_layout(folder, tmp_path):
     path = write(folder, tmp_path / "all") / "data.mdb"
     write(seneca.ImageFolder(folder.root, CROP), tmp_path / "equal")
     with lmdb.open(str(tmp_path / "other"), map_size=1 << 26) as other, other.begin(write=True) as writing:

@@ -114,9 +114,9 @@ def test_what_is_wrong_with_a_page_is_said(says):
     of_levels = "no longer used" in says or says in DAMAGED_LEVELS
     with pytest.raises(SourceError) as error:
         walk((REFUSED | DAMAGED | DAMAGED_LEVELS)[says], values=20, level=int(of_levels))
-    told = str(error.value)
-    assert told.startswith("a.parquet: the column 'image' ") and says in told
-    assert ("damaged page at byte 4" in told and told.endswith("copy the file again")) == (
+    text = str(error.value)
+    assert text.startswith("a.parquet: the column 'image' ") and says in text
+    assert ("damaged page at byte 4" in text and text.endswith("copy the file again")) == (
         says not in REFUSED
     )
 

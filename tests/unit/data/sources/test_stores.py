@@ -70,7 +70,7 @@ def test_an_etag_is_the_server_s_or_size_and_time(memory, about, etag):
     ("about", "says"),
     [({"ETag": "x"}, "does not say how many bytes"), ({"size": 3}, "neither an etag nor a time of change")],
 )
-def test_what_cannot_be_told_from_itself_after_a_change_is_refused(memory, about, says):
+def test_what_would_look_the_same_after_a_change_is_refused(memory, about, says):
     with pytest.raises(SourceError, match=says):
         stores._as_found("u", about)
 

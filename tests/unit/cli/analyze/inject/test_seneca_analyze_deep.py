@@ -64,16 +64,16 @@ def test_a_step_gets_its_batches_again_and_then_the_run_ends(files):
     assert len(batches) == before + deep.REPLAYED == deep.WANTED
     assert set(batches[before:]) == set(batches[before - deep.HELD : before])
     run = read_trace(files / "trace")
-    told = run.deep.told
+    event = run.deep.event
     steps = np.concatenate([steps for one in run.epochs for steps in one.steps])
     assert len(steps) == before + 3  # three ends of epochs
-    assert sum(steps["begin"] < told["warm_at"]) == deep.WARM_UP
-    assert (told["samples"], told["workers"], told["batch_samples"]) == (40, 1, 4)
-    assert {Path(path).parent for path in told["files"]} == {files / "files"}
-    assert (told["file_bytes"], told["files_a_sample"]) == (1000, 1)
-    assert told["item_bytes"] == 25 * 4 + 8
-    assert 0 <= told["step_delay_s"] < told["step_s"] >= 0.004 and 0 < told["step_cpu_s"] < told["step_s"]
-    assert "profile" not in told and "Files" in told["no_profile"]
+    assert sum(steps["begin"] < event["warm_at"]) == deep.WARM_UP
+    assert (event["samples"], event["workers"], event["batch_samples"]) == (40, 1, 4)
+    assert {Path(path).parent for path in event["files"]} == {files / "files"}
+    assert (event["file_bytes"], event["files_a_sample"]) == (1000, 1)
+    assert event["item_bytes"] == 25 * 4 + 8
+    assert 0 <= event["step_delay_s"] < event["step_s"] >= 0.004 and 0 < event["step_cpu_s"] < event["step_s"]
+    assert "profile" not in event and "Files" in event["no_profile"]
     assert [one.workers for one in run.deep.alone] == [1, 2]
     for one in run.deep.alone:
         assert one.batch_s > 0 and (one.batches["samples"] == 4).all() and len(one.batches) > 2
@@ -93,7 +93,7 @@ def test_an_epoch_has_its_batches_and_validation_between_two_is_no_step(files, w
     ran = start(files, script)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert [int(line) for line in ran.stdout.split()] == [n % 10 for n in range(deep.WANTED)]
-    assert 0.004 <= read_trace(files / "trace").deep.told["step_s"] < 0.3 / 10
+    assert 0.004 <= read_trace(files / "trace").deep.event["step_s"] < 0.3 / 10
 
 
 def test_only_the_first_dataset_with_enough_batches_is_taken_over(files):
@@ -113,7 +113,7 @@ def test_only_the_first_dataset_with_enough_batches_is_taken_over(files):
     assert read_trace(files / "trace").deep is None
 
 
-def test_of_datasets_that_look_alike_the_measured_one_is_told(files):
+def test_of_datasets_that_look_alike_the_measured_one_is_named(files):
     script = """
         first, second = DataLoader(Files(), 4), DataLoader(Files(), 4)
         for batch in first:
@@ -122,7 +122,7 @@ def test_of_datasets_that_look_alike_the_measured_one_is_told(files):
     """
     ran = start(files, script)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert read_trace(files / "trace").deep.told["dataset_number"] == 1
+    assert read_trace(files / "trace").deep.event["dataset_number"] == 1
 
 
 @pytest.mark.whole_size(shown_by="test_a_step_gets_its_batches_again_and_then_the_run_ends")
@@ -140,7 +140,7 @@ def test_other_loaders_are_measured_too(files, loader, samples):
     ran = start(files, f"if __name__ == '__main__':\n    train({loader})")
     assert (ran.returncode, ran.stderr) == (0, "")
     found = read_trace(files / "trace").deep
-    assert found.told["batch_samples"] == samples
+    assert found.event["batch_samples"] == samples
     assert [len(one.batches) > 0 for one in found.alone] == [True, True]
 
 
@@ -150,7 +150,7 @@ def test_senecas_own_loader_is_compared_with_torchs(files):
     assert (ran.returncode, ran.stderr) == (0, "")
     found = read_trace(files / "trace")
     assert found.undeep == ""
-    assert (found.deep.told["samples"], found.deep.told["batch_samples"]) == (40, 4)
+    assert (found.deep.event["samples"], found.deep.event["batch_samples"]) == (40, 4)
 
 
 def test_pictures_are_measured_on_the_native_path_too(picture_folder, tmp_path):
@@ -165,12 +165,12 @@ def test_pictures_are_measured_on_the_native_path_too(picture_folder, tmp_path):
     """
     ran = start(tmp_path, script)
     assert (ran.returncode, ran.stderr) == (0, "")
-    told = read_trace(tmp_path / "trace").deep.told
-    assert '"pipeline"' in told["profile"] and told["files_a_sample"] == 1
-    assert 0 < told["take_s"] < deep.TAKE_S
+    event = read_trace(tmp_path / "trace").deep.event
+    assert '"pipeline"' in event["profile"] and event["files_a_sample"] == 1
+    assert 0 < event["take_s"] < deep.TAKE_S
 
 
-def test_a_dataset_that_fails_alone_is_told_and_the_run_ends_well(files):
+def test_a_dataset_that_fails_alone_is_reported_and_the_run_ends_well(files):
     script = """
         class Fails(Files):
             def __getitem__(self, index):
@@ -211,7 +211,7 @@ def test_ranks_end_together(files):
     )
     assert ran.returncode == 0, ran.stderr
     found = read_trace(files / "trace")
-    assert found.deep.told["batch_samples"] == 4
+    assert found.deep.event["batch_samples"] == 4
     assert len({one.rank for one in found.epochs}) == 2
 
 

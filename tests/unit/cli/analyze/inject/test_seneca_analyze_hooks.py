@@ -112,7 +112,7 @@ def test_what_a_killed_script_did_is_noted(tmp_path):
     assert [len(epoch) for epoch in one.steps] == [2]
 
 
-def test_waiting_and_working_are_told_apart(tmp_path):
+def test_waiting_and_working_are_distinguished(tmp_path):
     script = (
         LOADER
         + """
@@ -135,7 +135,7 @@ def test_waiting_and_working_are_told_apart(tmp_path):
     assert works["cpu"] > works["wall"] - works["cpu"] - works["delay"]
 
 
-def test_senecas_native_path_tells_its_causes(tmp_path):
+def test_senecas_native_path_writes_its_causes(tmp_path):
     script = """
     import seneca
     from seneca import transforms as T
@@ -209,7 +209,7 @@ def test_what_has_no_weak_reference_is_one_dataset():
 
 
 @pytest.mark.parametrize("name", ["_MapDatasetFetcher", "_BaseDataLoaderIter"])
-def test_another_torch_is_told_and_works(tmp_path, name, monkeypatch):
+def test_another_torch_is_reported_and_works(tmp_path, name, monkeypatch):
     module = types.SimpleNamespace(_utils=types.SimpleNamespace(fetch=types.SimpleNamespace()))
     made = hooks.Hooks(hooks.Trace(str(tmp_path)))
     monkeypatch.setattr(hooks.atexit, "register", lambda function: None)
@@ -267,7 +267,7 @@ def test_a_forked_child_has_its_own_files_of_the_kernel(tmp_path):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_the_steps_of_two_loaders_that_take_turns_are_told_apart(tmp_path):
+def test_the_steps_of_two_loaders_that_take_turns_are_distinguished(tmp_path):
     script = (
         LOADER
         + """
