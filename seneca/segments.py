@@ -1,7 +1,7 @@
-"""The segments of this host as somebody sees them who does not use them: found, looked at, shrunk, removed.
+"""The segments of this host as somebody sees them who does not use them: found, inspected, shrunk, removed.
 
-Whoever looks is no participant. A segment is opened for reading, nothing is mapped or locked, and nobody
-notices (``csrc/shm/sn_look.h``). What another user owns, or another version of Seneca made, is listed and not
+Whoever calls this is no participant. A segment is opened for reading, nothing is mapped or locked, and nobody
+notices (``csrc/shm/sn_snapshot.h``). What another user owns, or another version of Seneca made, is listed and not
 opened further.
 """
 
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from seneca._core.codes import Unlinked
-from seneca._core.look import anyone_alive, discard, left_behind, look
-from seneca._core.look import shrink as shrink_once
+from seneca._core.snapshot import anyone_alive, discard, left_behind, snapshot
+from seneca._core.snapshot import shrink as shrink_once
 from seneca._core.segment import GRANULE, KEEP_FOREVER
 from seneca._runtime.regular_files import above_standard, kind_of
 from seneca.cache import folder_in_force, path_of, split_text, user_name
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 SHRINK_FOR_S = 10.0  # the longest that shrinking waits for payloads that are in use
-LOOK_EVERY_S = 0.05
+RETRY_EVERY_S = 0.05
 ANY_PACE = 2**32 - 1  # a training step that takes whatever it is given
 JOIN_HALF_LIFE_S = 1800.0  # as in csrc/store/sn_join.h
 UNKNOWN_COST_S = 1e-3  # of a sample, where nobody has told
@@ -339,7 +339,7 @@ def shrink(segment: Segment, payload_bytes: int, *, patience_s: float = SHRINK_F
                 )
             if left == 0 or time.monotonic() >= until:
                 return left
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(RETRY_EVERY_S)
 
 
 def _open(path: Path) -> int:
@@ -374,7 +374,7 @@ def _seen(path: Path, uid: str, name: str) -> Segment | None:
         return unreadable(error.strerror or str(error))
     try:
         state = State.IN_USE if anyone_alive(fd) else State.DEAD if left_behind(fd) else None
-        seen = look(fd)
+        seen = snapshot(fd)
     except SegmentError as error:
         return unreadable(str(error), state or State.UNKNOWN)
     finally:

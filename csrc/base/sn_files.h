@@ -29,6 +29,6 @@ typedef struct {
 
 /* Ask for ``n`` files. ``offsets`` has n + 1 entries; each path ends in a NUL. The caller's thread is one of
  * ``threads``, and alone if no other can be started. What is in ``out`` after a failure is not determined. */
-int sn_files_look(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out, size_t *failed);
+int sn_files_stat(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out, size_t *failed);
 
 #endif

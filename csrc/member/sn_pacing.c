@@ -75,7 +75,7 @@ typedef struct {
     uint64_t room;
 } field;
 
-static void look_around(const sn_pacing *regroup, const sn_client *client, uint32_t window, field *seen)
+static void survey(const sn_pacing *regroup, const sn_client *client, uint32_t window, field *seen)
 {
     const sn_segment *segment = client->holder->segment;
     const uint64_t *members = segment->head->member_rows;
@@ -138,7 +138,7 @@ void sn_pacing_find(sn_pacing *regroup, const sn_client *client, uint32_t window
         regroup->row = SN_NONE;
         return;
     }
-    look_around(regroup, client, window, &seen);
+    survey(regroup, client, window, &seen);
     uint32_t chosen = choose(&seen, left), before = position(regroup, segment, &seen);
     if (before != SN_NONE && (chosen == SN_NONE || seen.gaps[chosen] <= seen.gaps[before])) {
         regroup->row = seen.rows[before]; /* go on, until it is near */

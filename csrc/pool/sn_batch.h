@@ -78,7 +78,7 @@ typedef struct {
     uint64_t *checked;    /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
     _Atomic uint8_t
         *changes;   /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
-    uint32_t look;  /* names the files as they were when the epoch began, see sn_client */
+    uint32_t files_name;  /* names the files as they were when the epoch began, see sn_client */
     sn_note *notes; /* sample -> its note, written as it is drawn; NULL: nobody wants to know */
     _Atomic uint32_t *progress; /* counts the places that are finished, for other jobs; NULL: nobody waits for them */
 } sn_context;
@@ -119,7 +119,7 @@ typedef struct sn_batch_item {
     uint8_t is_suspect;       /* its file has changed: it is served from the cache only if that has come to the same */
     uint8_t different;        /* it was, and is another */
     uint8_t is_held_back;     /* the iterator's thread's: it is AWAITED, see sn_copy_wait.h */
-    uint8_t was_coming;       /* likewise: another job was making its copy, and that was looked for again */
+    uint8_t was_coming;       /* likewise: another job was making its copy, and that was checked again */
     sn_spent spent;
     uint64_t turn;  /* tells the draws of one sample in an epoch apart, by their random numbers; 0: there is one */
     char *message;  /* of a failure; owned */

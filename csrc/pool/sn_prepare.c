@@ -334,7 +334,7 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
     }
     if (!place->kept) {
         rc = sn_codec_augment_encoded(scratch->codec, context->plan, rng, bytes, length, pixels);
-        if (rc == 0) /* a look at what another decoder has to prepare tells nothing of preparing */
+        if (rc == 0) /* how fast another decoder's pictures are refused says nothing about preparing */
             place->spent.prepare = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
         return rc;
     }

@@ -3,8 +3,8 @@
 #include "../base/sn_status.h"
 
 #define MOST_PREPARED 3     /* places that a preparer prepares before it takes what it has asked for */
-#define MOST_LOOKS 1024     /* at places ahead, for what to ask for together with a place: some ten microseconds */
-#define MOST_LOOKS_AHEAD 64 /* the same, before each place that is prepared */
+#define MOST_SCANS 1024     /* at places ahead, for what to ask for together with a place: some ten microseconds */
+#define MOST_SCANS_AHEAD 64 /* the same, before each place that is prepared */
 
 sn_batch_item *sn_pool_first_wanting(sn_pool *pool)
 {
@@ -54,7 +54,7 @@ static uint32_t gather(const sn_pool *pool, sn_batch_item *place, sn_batch_item 
     if (sn_batch_item_wants_copy(place) && may_hosts_have(place))
         return gather_wanting(pool, place, asked);
     uint32_t n = 0, most = sn_readahead_at_once(&pool->ahead),
-             looks = may_hosts_have(place) ? MOST_LOOKS : MOST_LOOKS_AHEAD;
+             scans = may_hosts_have(place) ? MOST_SCANS : MOST_SCANS_AHEAD;
 
     if (may_hosts_have(place))
         asked[n++] = place;
@@ -62,7 +62,7 @@ static uint32_t gather(const sn_pool *pool, sn_batch_item *place, sn_batch_item 
         uint32_t next = batch->next > batch->n_copies ? batch->next - batch->n_copies : 0;
         for (uint32_t i = next; i < batch->n_places; i++) {
             sn_batch_item *other = &batch->places[i];
-            if (n == most || looks-- == 0)
+            if (n == most || scans-- == 0)
                 return n;
             if (batch->context == place->batch->context && other->stage == SN_DRAWN && may_hosts_have(other) &&
                 !sn_batch_item_wants_copy(other))

@@ -101,9 +101,9 @@ int sn_remote_ping(sn_remote *remote, uint32_t at)
     return 0;
 }
 
-void sn_remote_look(sn_remote *remote, uint32_t at, sn_remote_counts *counts)
+void sn_remote_read_counts(sn_remote *remote, uint32_t at, sn_remote_counts *counts)
 {
-    sn_server_look(remote->places[at].server, counts);
+    sn_server_read_counts(remote->places[at].server, counts);
 }
 
 void sn_remote_free(sn_remote *remote)

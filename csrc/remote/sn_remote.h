@@ -19,7 +19,7 @@
  * Callers    any number of threads at a time. In a forked child each sample is missing.
  * Blocking   on the server, as sn_server.h says.
  * Ordering   as sn_server.h says.
- * Errors     none reach the caller: a sample is there or is missing. sn_remote_look() tells of them.
+ * Errors     none reach the caller: a sample is there or is missing. sn_remote_read_counts() tells of them.
  */
 #ifndef SN_REMOTE_H
 #define SN_REMOTE_H
@@ -100,6 +100,6 @@ int sn_remote_ping(sn_remote *remote, uint32_t server);
 /* The number of the server that has a sample. */
 uint32_t sn_remote_server_of(const sn_remote *remote, const uint8_t *dataset, uint32_t sample);
 
-void sn_remote_look(sn_remote *remote, uint32_t server, sn_remote_counts *counts);
+void sn_remote_read_counts(sn_remote *remote, uint32_t server, sn_remote_counts *counts);
 
 #endif

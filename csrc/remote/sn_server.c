@@ -492,7 +492,7 @@ void sn_server_count_wrong(sn_server *self, uint64_t took_ns)
     pthread_mutex_unlock(&self->mutex);
 }
 
-void sn_server_look(sn_server *self, sn_remote_counts *counts)
+void sn_server_read_counts(sn_server *self, sn_remote_counts *counts)
 {
     pthread_mutex_lock(&self->mutex);
     *counts = self->counts;

@@ -14,7 +14,7 @@
  * Callers    any number of threads at a time.
  * Blocking   as sn_connection.h says; with TLS 200 ms more, for others' handshakes.
  * Ordering   a mutex guards connections and counters. A connection has one user at a time.
- * Errors     counted, with a message for sn_server_look().
+ * Errors     counted, with a message for sn_server_read_counts().
  */
 #ifndef SN_SERVER_H
 #define SN_SERVER_H
@@ -99,6 +99,6 @@ void sn_server_count(sn_server *self, const sn_remote_counts *more);
 /* Count a wrong value, which took so long. With many of them sn_server_done() leaves the server alone, as if it had failed. */
 void sn_server_count_wrong(sn_server *self, uint64_t took_ns);
 
-void sn_server_look(sn_server *self, sn_remote_counts *counts);
+void sn_server_read_counts(sn_server *self, sn_remote_counts *counts);
 
 #endif

@@ -101,7 +101,7 @@ typedef struct {
         struct {
             uint16_t height, width; /* of a kept picture */
         };
-        uint32_t look; /* AUGMENTED: names the files as its writer's job has seen them, see sn_client */
+        uint32_t files_name; /* AUGMENTED: names the files as its writer's job has seen them, see sn_client */
     };
     uint64_t pipeline; /* fingerprint of the stages that made it; 0 for ENCODED */
     uint64_t uses;     /* the jobs that this copy has served, a bit each */

@@ -1,8 +1,8 @@
 /*
  * sn_telemetry.h -- what each process tells of its work and of its dataset, for people and programs that watch it.
  *
- *   loader's process  --sn_telemetry_write()-->  the block of its row  --sn_look_at()------->  who watches
- *                     --sn_traits_write()----->                        --sn_look_at_dataset()-> other jobs, too
+ *   loader's process  --sn_telemetry_write()-->  the block of its row  --sn_snapshot_take()---------->  who watches
+ *                     --sn_traits_write()----->                        --sn_snapshot_read_dataset()->  other jobs, too
  *
  * These are hints. Nothing that a job is served hangs on them, and a rebuild neither reads nor changes them. A block
  * names the generation of the row that wrote it. One that a former occupant left is of another generation, therefore
@@ -18,7 +18,7 @@
  *            may copy words in any order. It therefore reads twice. Say that both reads found the same even sequence
  *            and the same words. Had the first seen words of a later write, then the odd sequence that came before
  *            them was there when the second began, and the second would have found another sequence. Had it missed
- *            words of the write that the sequence is of, the second would have found these words. See sn_look.c.
+ *            words of the write that the sequence is of, the second would have found these words. See sn_snapshot.c.
  * Crash      a writer that is killed in between leaves an odd sequence, and nobody believes the block.
  */
 #ifndef SN_TELEMETRY_H

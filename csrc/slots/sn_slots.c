@@ -138,7 +138,7 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
     record->writer_generation = segment->rows[row].generation;
     record->granule = granule;
     record->length = payload->length;
-    record->look = payload->look; /* or height and width */
+    record->files_name = payload->files_name; /* or height and width */
     record->pipeline = payload->pipeline;
     record->uses = payload->uses;
     record->in_order = payload->in_order;

@@ -57,7 +57,7 @@ typedef struct {
         struct {
             uint16_t height, width;
         };
-        uint32_t look; /* AUGMENTED; see sn_slot */
+        uint32_t files_name; /* AUGMENTED; see sn_slot */
     };
     uint8_t form;
     uint8_t in_order; /* see sn_slot */

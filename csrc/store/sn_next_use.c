@@ -3,7 +3,7 @@
 #include "../base/sn_prefetch.h"
 #include "../slots/sn_slots.h"
 
-#define LOOKS_FOR_EACH 8u /* candidate: at so many records at the most */
+#define RECORDS_FOR_EACH 8u /* records that are scanned at the most, for each candidate */
 
 int sn_next_use_is_known(const sn_segment *segment)
 {
@@ -70,7 +70,7 @@ static uint32_t find_candidates(sn_segment *segment, enum sn_form form, uint32_t
     uint32_t list = form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED, n = 0;
     uint32_t slot = segment->head->candidates_from;
 
-    for (uint32_t looks = 0; looks < LOOKS_FOR_EACH * most && n < most; looks++, slot++) {
+    for (uint32_t scanned = 0; scanned < RECORDS_FOR_EACH * most && n < most; scanned++, slot++) {
         if (slot < segment->n_stage || slot >= segment->n_slots || segment->slots[slot].generation == 0)
             slot = segment->n_stage;
         if (segment->slots[slot].list == list && segment->slots[slot].pins == 0)

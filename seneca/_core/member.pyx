@@ -48,7 +48,7 @@ cdef class Member(Participant):
             members. Names such copies of all seeds and epochs, as ``augmented`` names those of this one.
         hands_over: Whether workers prepare what it draws, see :meth:`claims`.
         wanted_alone: Places that a draw takes while no other job draws; 0: as many as it is asked.
-        look: Names the dataset's files as its job has last seen them; 0: it has looked at none.
+        files_name: Names the dataset's files as its job last saw them; 0: it has seen none.
 
     Attributes:
         shared: Whether it has a row in the segment.
@@ -58,7 +58,7 @@ cdef class Member(Participant):
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
                   height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
                   bint hands_over=False, uint32_t wanted_alone=0, taken=None, uint64_t own_seed=0, uint64_t exact_family=0,
-                  uint32_t look=0):
+                  uint32_t files_name=0):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
         cdef const uint64_t[::1] words
@@ -85,7 +85,7 @@ cdef class Member(Participant):
         options.client.height = height
         options.client.width = width
         options.client.copy_bytes = copy_bytes
-        options.client.look = self.seen = look
+        options.client.files_name = self.files_name = files_name
         options.client.shares = shares
         options.client.keeps = keeps
         options.client.exact = self.exact = exact_family != 0 and shares
@@ -138,8 +138,8 @@ cdef class Member(Participant):
         rc = sn_member_draw(self.open(), n, items_of(items), &drawn, answers.array, answers.count)
         return items[:drawn], answers.slots(), rc == SN_BUSY
 
-    def look_again(self, items, *, takes_over=False, blamed=()):
-        """Look again for what drawn items await, which are changed in place: for tests and simulation.
+    def check_awaited(self, items, *, takes_over=False, blamed=()):
+        """Check again what drawn items await, which are changed in place: for tests and simulation.
 
         Args:
             items: An array of :data:`ITEM`, as :meth:`draw` made it.
@@ -168,7 +168,7 @@ cdef class Member(Participant):
             if first[i].awaited:
                 awaiting[n] = &first[i]
                 n += 1
-        rc = sn_member_look_again(self.handle, awaiting, n, takes_over, rows)
+        rc = sn_member_check_awaited(self.handle, awaiting, n, takes_over, rows)
         free(awaiting)
         return rc == 0
 

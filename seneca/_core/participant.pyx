@@ -49,9 +49,9 @@ cdef class Participant:
         cdef sn_slot *record = self.slot(slot)
         return record.height, record.width
 
-    def look(self, uint32_t slot):
+    def files_name(self, uint32_t slot):
         """The name of the files as the writer of an AUGMENTED copy had seen them, in a slot that is held."""
-        return self.slot(slot).look
+        return self.slot(slot).files_name
 
     def generation(self, uint32_t slot):
         """Which occupant a slot has that is held."""

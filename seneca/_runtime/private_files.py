@@ -2,7 +2,7 @@
 
 ::
 
-    private_folder(path) --made if it is missing, and looked at--> a folder of this user's alone
+    private_folder(path) --made if it is missing, and checked---> a folder of this user's alone
         open_private(path), write_private(path, text) -----------> files of this user's alone
 
 In ``/tmp`` and ``/dev/shm`` any user may make a file first, if its name can be foretold. Whoever made it can
@@ -31,7 +31,7 @@ class NotPrivate(PermissionError):
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder, with those that lead to it, or look whether the one that is there is private.
+    """Make a folder, with those that lead to it, or check whether the one that is there is private.
 
     A private folder is no link, belongs to this user, and no other user may write in it. No other user can
     exchange it: the folders and links that lead to it belong to this user or to root, and where others may

@@ -86,7 +86,7 @@ def identity_of(path: str) -> int:
 
 
 def opened(path: str, *, creates: bool = False) -> int:
-    """A descriptor of a cache's file, which may be anything: the core looks whose it is.
+    """A descriptor of a cache's file, which may be anything: the core checks whose it is.
 
     Args:
         path: The file.

@@ -7,7 +7,7 @@ import os
 from typing import Protocol
 
 from seneca import errors
-from seneca._core.look import anyone_alive, discard, look
+from seneca._core.snapshot import anyone_alive, discard, snapshot
 from seneca._core.segment import GRANULE, KEEP_FOREVER, segment_bytes
 from seneca._runtime.memory import Limit, free_memory, most_memory
 from seneca._runtime.segment_folder import larger, lies_in_memory
@@ -121,7 +121,7 @@ def _promised(path: str) -> int:
             continue
         with contextlib.suppress(errors.SegmentError, OSError):  # no segment in spite of its name
             if anyone_alive(fd):
-                seen = look(fd)
+                seen = snapshot(fd)
                 lacking += seen["payload_bytes"] - seen["reserved_bytes"]
         os.close(fd)
     return lacking
@@ -200,7 +200,7 @@ def _give_up(path: str) -> None:
     except OSError:
         return  # gone meanwhile, or no segment in spite of its name
     try:
-        kept_s = look(fd)["keep"]
+        kept_s = snapshot(fd)["keep"]
     except errors.SegmentError:
         kept_s = 0
     if 0 < kept_s < KEEP_FOREVER:

@@ -72,7 +72,7 @@ class Tally:
             self.large += 1
             self.large_pixels += verdict.pixels
 
-    def look_at_clock(self) -> float:
+    def read_clock(self) -> float:
         """Take the time since the beginning, and return the seconds."""
         self.took_s = time.monotonic() - self.began
         return self.took_s
@@ -180,12 +180,12 @@ def _judge(
             now = time.monotonic()
             if now - shown > SHOW_EVERY_S:
                 shown = now
-                tally.look_at_clock()
+                tally.read_clock()
                 progress.update(task, completed=tally.files, description=_so_far(tally))
             if now - saved > SAVE_EVERY_S:
                 saved = now
                 verdicts.save()
-    tally.look_at_clock()
+    tally.read_clock()
 
 
 def _so_far(tally: Tally) -> str:

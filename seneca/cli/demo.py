@@ -181,7 +181,7 @@ def _show(jobs: list[subprocess.Popen[str]], console: Console) -> None:
     watch = RateMeter(top.SMOOTH_S)
     with Live(console=console, auto_refresh=False) as live:
         while any(job.poll() is None for job in jobs):
-            seen = top.look(watch, _cache_name())
+            seen = top.snapshot(watch, _cache_name())
             if any(cache.jobs for cache in seen):
                 live.update(Text("\n").join(top.lines(seen, console.width)), refresh=True)
             time.sleep(EVERY_S)

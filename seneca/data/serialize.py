@@ -49,7 +49,7 @@ __all__ = ["DamagedItem", "Layout", "Unsupported", "digest_of", "lay_out", "read
 MAX_DEPTH = 64  # of nested containers; the JSON nests up to three times as deep
 
 _INT64 = 2**63
-_WORTH_A_LOOK = 8  # values; fewer are encoded one by one sooner than their types are collected
+_WORTH_A_CHECK = 8  # values; fewer are encoded one by one sooner than their types are collected
 _AS_IT_IS = frozenset({str, bool, type(None)})
 
 _has_names = getattr(torch.Tensor, "has_names", lambda tensor: False)  # gone from newer versions of torch
@@ -274,7 +274,7 @@ def _encode_all(
     """The nodes of a container's values. ``steps`` names the path to each value; None: its place names it."""
     if depth > MAX_DEPTH:
         raise _Fault(f"is nested more than {MAX_DEPTH} deep")
-    if len(values) >= _WORTH_A_LOOK and _all_as_they_are(values):
+    if len(values) >= _WORTH_A_CHECK and _all_as_they_are(values):
         return list(values)
     nodes: list[Any] = []
     try:

@@ -34,7 +34,7 @@ class Traits(NamedTuple):
         """The traits of a dataset; None: nothing of it can be shared.
 
         Raises:
-            OSError: The files of pictures cannot be looked at.
+            OSError: Storage cannot be asked for the files of pictures.
         """
         stages, files, pipeline = support.stages, support.files, support.pipeline
         if isinstance(stages, Pictures):

@@ -47,7 +47,7 @@ class EpochBatches:
 
     Attributes:
         drawn: The batch that was drawn last.
-        mark: Replaces the list of a batch's indices by one that also says which look it is for, and the seed
+        mark: Replaces the list of a batch's indices by one that also says which inspection it is for, and the seed
             and the number of the epoch; None: lists stay as they are.
         named: The seed and the number of the epoch, once it has begun.
     """

@@ -226,7 +226,7 @@ def is_plain(kind: type) -> bool:
 
 
 def counted_attributes(owner: Any, uses: Uses) -> dict[str, Any]:
-    """The attributes of a dataset that count, by name, as a look with these uses takes them.
+    """The attributes of a dataset that count, by name, as a fingerprinter with these uses takes them.
 
     If its class says itself what its state is, that counts instead, under names of its own.
     """

@@ -20,7 +20,7 @@ def native_text(
     """What is shared, with whom, and why not more.
 
     Args:
-        support: What the look at the dataset has found.
+        support: What the inspection of the dataset has found.
         options: The loader's options.
         given_up: Why these files are no longer shared; None: they may be shared.
         besides: What of the user's is used.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Fetchers"]
 
-LOOK_UP_MS = 60_000  # the stream wakes its threads when it is closed
+LONGEST_WAIT_MS = 60_000  # the stream wakes its threads when it is closed
 FOR_THE_MOMENT = (408, 425, 429)  # statuses of HTTP, besides those from 500 on
 ENDS_S = 1.0  # that threads are waited for, which need no time unless a server hangs
 
@@ -129,7 +129,7 @@ class Fetchers:
             StreamClosed: The stream is closed.
         """
         if self._missed is None:
-            wanted = next_fetch(self._stream, LOOK_UP_MS)
+            wanted = next_fetch(self._stream, LONGEST_WAIT_MS)
             if wanted is None:
                 return None
             self._use_one()

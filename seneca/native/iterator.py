@@ -165,7 +165,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             in_flight=self._source.batch_size * (_batches_ahead(loader, files.objects() is not None) + 1),
             keeps=True,
             exact_family=family,
-            look=suspects.look,
+            files_name=suspects.files_name,
             **self._source.draws(pipeline.augmented_fingerprint),
         )
         if cache is not None and not member.shared:

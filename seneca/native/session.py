@@ -91,7 +91,7 @@ class Session:
             self.cores.tick(telemetry.done.stall_s or 0.0, telemetry.spent_ns, ended=ended)
             telemetry.uses(self.cores.threads)
         if ended and logger.isEnabledFor(logging.INFO):
-            logger.info("%s", self.diagnosis(may_look=False))
+            logger.info("%s", self.diagnosis(may_measure=False))
 
     def checked(self, files: PictureFiles, options: Options) -> np.ndarray | None:
         """With ``check_every="first"``: a bit for each sample whose payload was compared with its file."""
@@ -125,14 +125,14 @@ class Session:
         if self.cores is not None and self.telemetry is not None:
             self.cores.begin(self.telemetry.done.stall_s or 0.0, self.telemetry.spent_ns)
 
-    def diagnosis(self, *, may_look: bool) -> Diagnosis | None:
+    def diagnosis(self, *, may_measure: bool) -> Diagnosis | None:
         """Why the training loop waited in the last epoch; None: none has begun.
 
         Args:
-            may_look: As in :meth:`SplitController.model_inputs`.
+            may_measure: As in :meth:`SplitController.model_inputs`.
         """
         times = None if self.telemetry is None else self.telemetry.epoch_times()
-        known = None if self.controller is None else self.controller.model_inputs(may_look=may_look)
+        known = None if self.controller is None else self.controller.model_inputs(may_measure=may_measure)
         return None if times is None else diagnose(times, known)
 
     def copied(self) -> Session:

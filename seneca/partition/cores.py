@@ -90,7 +90,7 @@ def _within(need: Need, cores: float) -> Need:
 class Threads:
     """How many threads a loader uses, which follows its share but not each of its tremors.
 
-    A change needs two looks in a row that agree. It at most doubles, or halves, the number. While the number
+    A change needs two samples in a row that agree. It at most doubles, or halves, the number. While the number
     suits a share that is somewhat larger or smaller, nothing changes.
 
     Args:

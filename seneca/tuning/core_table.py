@@ -120,7 +120,7 @@ class CoreTable:
                 if not held and _leads_to(self._path, file):
                     os.unlink(self._path)
         except TimeoutError:
-            logger.info("left the board of cores, without looking whether it can be removed", exc_info=True)
+            logger.info("left the board of cores, without a check whether it can be removed", exc_info=True)
         finally:
             os.close(file)
 

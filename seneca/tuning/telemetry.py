@@ -120,7 +120,7 @@ class Telemetry:
 
     @property
     def done(self) -> WorkDone:
-        """What the loader had done at the last look."""
+        """What the loader had done at the last tick."""
         return self._last
 
     def suits(self, cache: SampleCache | None) -> bool:
@@ -174,7 +174,7 @@ class Telemetry:
         """Called between two batches: tell what was done, if it is time to, or if the epoch has ended.
 
         Returns:
-            Whether this has looked at what was done.
+            Whether this has taken in what was done.
         """
         now = time.monotonic()
         if now < self._next and not ended:

@@ -134,9 +134,9 @@ class SharedDataset(faces.SharedDataset):
             count = len(self.dataset)
             if not all(type(index) is int and 0 <= index < count for index in indices):
                 return None
-        look = indices.look if isinstance(indices, Batch) else self._inspection.number
-        maker = self._maker_here(look)
-        made = maker.make(indices, look, alone=self._inspection.alone)
+        inspection = indices.inspection if isinstance(indices, Batch) else self._inspection.number
+        maker = self._maker_here(inspection)
+        made = maker.make(indices, inspection, alone=self._inspection.alone)
         if maker.distrusted:
             self._note_distrust(maker.terms, maker.cache)
         if not isinstance(indices, Batch):
@@ -164,7 +164,7 @@ class SharedDataset(faces.SharedDataset):
     def explain(self, support: Support | None = None) -> str:
         """Say in plain words what of this dataset is shared, with whom, and why not more.
 
-        This looks at the dataset. For ``support`` see :meth:`look`.
+        This inspects the dataset. For ``support`` see :meth:`look`.
         """
         support = self.look(support)
         terms = self.terms
@@ -301,7 +301,7 @@ class SharedDataset(faces.SharedDataset):
         """The attributes of the dataset that making items has changed, if its names may be others now."""
         inspection = self._inspection
         changed = [] if self.key is not None else inspection.changed_attributes()
-        if changed and self._proof_table.take_look() and inspection.has_same_names(self.dataset, self._options):
+        if changed and self._proof_table.take_inspection() and inspection.has_same_names(self.dataset, self._options):
             return []
         return changed
 
@@ -364,18 +364,18 @@ class SharedDataset(faces.SharedDataset):
             self._session.joined(terms, self._cache, job, self.share)
         return self._cache
 
-    def _maker_here(self, look: int) -> Preparer:
+    def _maker_here(self, inspection: int) -> Preparer:
         """This process's preparer, for the present terms. A forked child makes its own."""
         assert self.terms is not None and self._marks is not None
         maker = self._preparer
         if maker is not None and maker.pid != os.getpid():
             maker = None
-        if maker is not None and self.terms.shares_as(maker.terms) and not maker.is_outdated(look):
+        if maker is not None and self.terms.shares_as(maker.terms) and not maker.is_outdated(inspection):
             if maker.terms is not self.terms:
                 maker.terms = self.terms
             return maker
         if maker is not None:
-            if maker.is_outdated(look):
+            if maker.is_outdated(inspection):
                 self._marks = Marks(self.terms.names, self.terms.n_samples)
             maker.close()
         cache = self.join()

@@ -213,7 +213,7 @@ class WorkersSession:
                 self.cores.tick(telemetry.done.stall_s or 0.0, telemetry.spent_ns, ended=ended)
                 telemetry.uses(self.cores.threads)
             if ended and logger.isEnabledFor(logging.INFO):
-                logger.info("%s", self.diagnosis(may_look=False))
+                logger.info("%s", self.diagnosis(may_measure=False))
 
     def core_share(self, workers: int, *, is_auto: bool) -> CoreShare | None:
         """The share of a loader with so many workers at the most; None: it has none."""
@@ -223,10 +223,10 @@ class WorkersSession:
             self.cores = CoreShare(workers, is_auto=is_auto, here=False)
         return self.cores
 
-    def diagnosis(self, *, may_look: bool) -> Diagnosis | None:
+    def diagnosis(self, *, may_measure: bool) -> Diagnosis | None:
         """As :meth:`seneca.native.session.Session.diagnosis`."""
         times = None if self._telemetry is None else self._telemetry.epoch_times()
-        known = None if self._controller is None else self._controller.model_inputs(may_look=may_look)
+        known = None if self._controller is None else self._controller.model_inputs(may_measure=may_measure)
         return None if times is None else diagnose(times, known)
 
     def _sums(self) -> dict[str, int]:

@@ -76,7 +76,7 @@ static void go(job *j, uint32_t samples, int waits)
         for (uint32_t i = 0; i < drawn; i++)
             if (items[i].awaited)
                 awaiting[n++] = &items[i];
-        CHECK_EQUAL(sn_member_look_again(j->member, awaiting, n, 1, nobody), 0, "job %u", j->handle);
+        CHECK_EQUAL(sn_member_check_awaited(j->member, awaiting, n, 1, nobody), 0, "job %u", j->handle);
         for (uint32_t i = 0; i < drawn; i++)
             if (items[i].target_slot != SN_NONE)
                 sn_slot_commit(shared.handles[j->handle], items[i].target_slot);

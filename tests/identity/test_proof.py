@@ -145,7 +145,7 @@ def test_a_lie_that_begins_later_is_found_and_all_jobs_go_on_alone_with_what_is_
 
 
 def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):
-    """Many samples, and no new look in between."""
+    """Many samples, and no new inspection in between."""
 
     def within(side, dataset, epoch, batch):
         if side.name == "B" and batch == 20:
@@ -163,8 +163,8 @@ def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):
         assert "no longer share" in one.explained
 
 
-def test_what_a_lie_has_left_since_the_last_look_goes_with_it(tmp_path):
-    """A sample that is made anyway shows it, or else the liar's next look. Then the cache is given up."""
+def test_what_a_lie_has_left_since_the_last_inspection_goes_with_it(tmp_path):
+    """A sample that is made anyway shows it, or the liar's next inspection. Then the cache is given up."""
 
     def within(side, dataset, epoch, batch):
         if side.name == "B" and epoch == 0 and batch == 5:

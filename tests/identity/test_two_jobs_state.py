@@ -55,7 +55,7 @@ def test_a_worker_init_fn_that_sets_a_global(stock, tmp_path):
 
 
 def test_a_worker_init_fn_is_part_of_the_names():
-    """It may set what no look sees, in a library say."""
+    """It may set what no inspection sees, in a library say."""
     names = {
         inspect_dataset(OfGlobal(), worker_init_fn=init).stages.augmented
         for init in (None, lambda worker: np.seterr(all="raise"), lambda worker: np.seterr(all="ignore"))

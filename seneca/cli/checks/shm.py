@@ -231,7 +231,7 @@ def _held(paths: list[Path]) -> str:
 
 def _left_behind(host: Host) -> Iterator[tuple[Path, bool]]:
     """What no living process uses: the file, and whether it is a segment of dead jobs, or cannot be read."""
-    from seneca._core.look import anyone_alive, left_behind, look
+    from seneca._core.snapshot import anyone_alive, left_behind, snapshot
 
     for path in sorted(host.path(host.folder).glob(f"seneca-{host.uid}-*")):
         try:
@@ -242,7 +242,7 @@ def _left_behind(host: Host) -> Iterator[tuple[Path, bool]]:
             if left_behind(fd):
                 yield path, True
             elif not anyone_alive(fd):
-                look(fd)
+                snapshot(fd)
         except SegmentError:
             with contextlib.suppress(BlockingIOError):  # it is being made
                 fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -2,9 +2,9 @@
 
 ::
 
-    Prometheus --GET /metrics--> this process --a look, as `seneca ls` has it--> the segments of this user
+    Prometheus --GET /metrics--> this process --a snapshot, as `seneca ls` has it--> the segments of this user
 
-Each answer is one look. In between nothing runs. Clients that are slow, or many, take a bounded number of
+Each answer is one snapshot. In between nothing runs. Clients that are slow, or many, take a bounded number of
 threads for a bounded time, and the next one is answered. The server of ``prometheus_client`` has no such
 bounds, and its text format would replace twenty lines.
 """
@@ -261,7 +261,7 @@ class _Server(ThreadingHTTPServer):
         if not self._free.acquire(blocking=False):
             with self._changing:
                 self._hang_up(sorted(self._clients, key=self._clients.__getitem__)[:1])
-            self._free.acquire()  # soon: its thread ends, at the latest after one look
+            self._free.acquire()  # soon: its thread ends, at the latest after one snapshot
         with self._changing:
             self._clients[request] = (False, time.monotonic())
         try:

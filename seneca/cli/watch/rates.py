@@ -1,11 +1,11 @@
-"""What the jobs of a host do at present, from two or more looks at what they have told so far.
+"""What the jobs of a host do at present, from two or more snapshots of what they have told so far.
 
 ::
 
-    segments() --RateMeter.look(), again and again--> CacheRates, each with its JobRates --> top, report
+    segments() --RateMeter.update(), again and again--> CacheRates, each with its JobRates --> top, report
 
-Pure: the caller looks, and says when. A rate is of the time between two tellings of a process, and not of
-that between two looks. Therefore it is exact also where a batch takes longer than a look.
+Pure: the caller takes the snapshots, and says when. A rate is of the time between two tellings of a process, and not of
+that between two snapshots. Therefore it is exact also where a batch takes longer than that.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class CacheRates:
 
 
 class RateMeter:
-    """Looks at the segments of a host, one after the other.
+    """Makes rates of snapshots of a host's segments, one after the other.
 
     Args:
         window_s: Rates are of so many seconds, or of the time between two tellings where that is longer.
@@ -190,12 +190,12 @@ class RateMeter:
         self._rows: dict[tuple[str, str, int, int], list[Work]] = {}
         self._watched: dict[tuple[str, str], Done] = {}
 
-    def look(self, found: Iterable[Segment], at_ms: int) -> list[CacheRates]:
+    def update(self, found: Iterable[Segment], at_ms: int) -> list[CacheRates]:
         """Take in what :func:`seneca.segments.segments` has found.
 
         Args:
             found: The segments.
-            at_ms: When they were looked at, in milliseconds since 1970.
+            at_ms: When they were read, in milliseconds since 1970.
         """
         before, self._rows = self._rows, {}
         rates = [self._cache(segment, before, at_ms) for segment in found]
@@ -267,7 +267,7 @@ class RateMeter:
         return tellings[max(0, begins - 1) :]
 
     def _seen_now(self, last: Sequence[Work], work: Work) -> Done:
-        """What a process did since the last look; all that it told, if it began after the watch."""
+        """What a process did since the last snapshot; all that it told, if it began after the watch."""
         if last:
             return between(last[-1], work)
         new = self._began_ms is not None and work.since_ms >= self._began_ms

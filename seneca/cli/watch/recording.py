@@ -2,7 +2,7 @@
 
 ::
 
-    CacheRates --Recording.add(), a look--> points of the same time each --page()--> one HTML page
+    CacheRates --Recording.add(), a snapshot--> points of the same time each --page()--> one HTML page
 
 When there are twice as many points as a page shows, two become one. A point is therefore a mean.
 """
@@ -77,7 +77,7 @@ class Recording:
     """What was seen since it began.
 
     Attributes:
-        times: The time of each point, in seconds since the first look.
+        times: The time of each point, in seconds since the first snapshot.
         jobs, caches: What was followed, in the order in which it came.
     """
 
@@ -86,11 +86,11 @@ class Recording:
         self.jobs: dict[tuple[str, str], JobTrack] = {}
         self.caches: dict[str, CacheTrack] = {}
         self._most = most_points
-        self._stride = 1  # looks a point
+        self._stride = 1  # snapshots a point
         self._heard_at: list[float] = []
 
     def add(self, seen: Sequence[CacheRates], at_s: float) -> None:
-        """Take in one look, ``at_s`` seconds after the first. What was before the first job is left out."""
+        """Take in one snapshot, ``at_s`` seconds after the first. What was before the first job is left out."""
         if not self.jobs and not any(cache.jobs for cache in seen):
             return
         for cache in seen:
@@ -102,7 +102,7 @@ class Recording:
             self._complete()
 
     def finish(self) -> None:
-        """Make a point of the last looks too."""
+        """Make a point of the last snapshots too."""
         if self._heard_at:
             self._complete()
 

@@ -92,7 +92,7 @@ def _run_in_python(
     if not request.shares:
         return request.support("unshared", in_python, "cache=None", files=files)
     code = [
-        request.look.identify(transforms, "the transform", part=f"{which} transforms")
+        request.fingerprinter.identify(transforms, "the transform", part=f"{which} transforms")
         for which, transforms in (("fixed", head), ("random", tail))
     ]
     init, made_of = fingerprint_init(request, code[1])
@@ -115,7 +115,7 @@ def _run_in_python(
         stages=stages,
         total_bytes=total_bytes,
         made_of=made_of,
-        watch=request.look.watch,
+        watch=request.fingerprinter.watch,
     )
 
 

@@ -56,7 +56,7 @@ RESERVE_NS = 200_000  # that are kept for samples that are made anyway
 ONE_OF = 4  # served samples is made again at the most, and more of them if the dataset is small
 AT_ONCE = 8  # samples are made again for a comparison: their code is then in the processor's cache
 MOST_TO_COMPARE = 64  # samples that were served and wait for that
-LOOK_EVERY = 8  # batches: how many samples have been compared by all
+COUNT_EVERY = 8  # batches: how many samples have been compared by all
 PROBES_SHARE = 0.25  # of the time for comparing, as long as other forms are compared too
 NOT_COMPARED: tuple[Digests | None, bool] = (None, False)
 
@@ -165,7 +165,7 @@ class Evidence:
     def begin_batch(self) -> None:
         """Called before a batch is made."""
         self._batches += 1
-        if self._batches % LOOK_EVERY != 0:
+        if self._batches % COUNT_EVERY != 0:
             return
         self._draws = self.marks.draws
         # The forms whose payloads can be compared as they are, each with whether too few have been.

@@ -45,8 +45,8 @@ def test_a_method_that_comes_to_run_counts_with_all_it_reads():
 
 
 def test_a_whole_fingerprint_counts_all():
-    look = [Fingerprinter().identify(made(HEAD.format(1, unread, "return self.read"))).here for unread in (1, 2)]
-    assert look[0] != look[1]
+    names = [Fingerprinter().identify(made(HEAD.format(1, unread, "return self.read"))).here for unread in (1, 2)]
+    assert names[0] != names[1]
 
 
 def test_a_lock_counts_though_nobody_reads_it():

@@ -348,7 +348,7 @@ class Hooks:
         if iterator not in self.untold:
             return
         self.untold.discard(iterator)
-        found = iterator._session.diagnosis(may_look=False)
+        found = iterator._session.diagnosis(may_measure=False)
         if found is not None:
             self.trace.event(
                 "causes",
