@@ -53,8 +53,8 @@ static void pass_taken(sn_order *order)
     order->scanned = order->cursor;
 }
 
-/* Written at once: pages that are first read lie at a page of zeros, and are copied from it one by one in
- * the draws that write to them. In huge pages where there are some, as bits are met at random places. */
+/* Touch all pages now. A page that was only read maps the zero page, and its first write would fault during
+ * a draw. In huge pages where there are some, as bits are met at random places. */
 static uint64_t *zeroed(uint64_t words)
 {
     uint64_t bytes = words * sizeof(uint64_t);

@@ -95,7 +95,7 @@ def opened(path: str, *, creates: bool = False) -> int:
     Raises:
         OSError: There is none, it may not be opened, or it is a link or a folder.
     """
-    # Of a FIFO or a device O_NONBLOCK waits for nobody.
+    # O_NONBLOCK: opening a FIFO or a device must not block.
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     return above_standard(os.open(path, flags | os.O_CREAT if creates else flags, 0o600))
 

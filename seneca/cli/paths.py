@@ -38,7 +38,7 @@ def in_a_line(error: Exception) -> str:
 
 
 def cannot_write(to: Path) -> str | None:
-    """Why a file cannot be written, in a line, before anything is done; None: nothing tells so."""
+    """One line on why the file cannot be written; None: it can. Checked before any work."""
     if to.is_dir():
         return f"{to} is a folder; give a file in it"
     folder = to.absolute().parent

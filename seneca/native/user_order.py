@@ -72,7 +72,7 @@ class UserOrder:
         self.batch_size = self.plan.batch_size or 1
 
     def begin(self, recorder: DeliveryRecorder | None) -> None:
-        """Who writes down what is delivered. The order was settled when the sampler was planned."""
+        """Set the recorder of deliveries. The order is already fixed: it was planned with the sampler."""
         self._progress.recorder = self.recorder = recorder
 
     def draws(self, augmented: int) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class UserOrder:
         return int(places[0]) if len(places) else 0
 
     def tell(self, prefetcher: UserOrderPrefetcher, ready: Ready | None, failed: bool) -> None:
-        """As :meth:`PlannedOrder.tell`, of each batch that has ended, of which ``ready`` is the last."""
+        """Report all batches that have ended, up to ``ready``: see :meth:`PlannedOrder.tell`."""
         ended, prefetcher.ended = prefetcher.ended, []
         for one, good in ended:
             given, write = one.given, None

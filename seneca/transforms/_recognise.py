@@ -95,7 +95,7 @@ OTHERS: dict[str, Other] = {
     "timm.ToNumpy": Other(
         "makes an array, and a native batch has tensors: use MaybePILToTensor", is_fixed=True
     ),
-    "timm.TrimBorder": Other("cuts a border whose place hangs on the picture: use a crop"),
+    "timm.TrimBorder": Other("crops a border that depends on the picture's content: use a crop"),
 }
 
 
@@ -372,8 +372,7 @@ class Recogniser(Followed):
         holds = self.holds
         if holds != "picture" and (name.startswith("timm.") or holds not in BY_NAME[name].on_tensors):
             raise NotNative(
-                f"{name} works on {WORDS[holds]}, where its pixels are others than the native path's: put it "
-                f"in front of {self.behind}"
+                f"{name} gives different pixels on {WORDS[holds]} than on a PIL image; move it before {self.behind}"
             )
         made = _read(name, step if self.beside is None else self._filled(step), holds)
         return WithMaskFill(made, mask_fill) if mask_fill else made

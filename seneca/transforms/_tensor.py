@@ -316,7 +316,7 @@ def _to_pure_tensor(at: Followed, _step: Any) -> None:
 def _to_dtype(at: Followed, step: Any) -> None:
     at.needs_tensor("ToDtype")
     if isinstance(step.dtype, dict):
-        raise NotNative(f"ToDtype has dtype={step.dtype!r}, which tells types apart")
+        raise NotNative(f"ToDtype has dtype={step.dtype!r}, a dtype per type; give one dtype")
     _convert(at, "ToDtype", ToDtype(step.dtype, step.scale))
 
 

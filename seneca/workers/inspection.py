@@ -86,7 +86,7 @@ class Inspection:
         return support
 
     def differs_from_workers(self) -> bool:
-        """Whether the dataset has changed here, and persistent workers have it as it was when they began.
+        """Whether the dataset has changed here, while persistent workers still hold the old version.
 
         Batches are then planned for what the workers have, and the workers inspect it for themselves.
         """

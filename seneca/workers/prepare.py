@@ -1,4 +1,4 @@
-"""Makes the items of a shared dataset in one process, from payloads in the cache and for what others want."""
+"""Makes items in a worker: reads payloads from the cache, and stores copies that other jobs need."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ void sn_huffman_free(sn_huffman *huffman)
 
 /* -- Tables -- */
 
-/* Whether the codes are others than before. jpeg_start_decompress() has refused those that are none. */
+/* Whether the tables changed. jpeg_start_decompress() has refused invalid ones. */
 static bool make_codes(codes *made, const JHUFF_TBL *from)
 {
     uint32_t code = 0, n = 0;

@@ -64,7 +64,7 @@ class LoaderFindings:
 
     @property
     def is_unseen(self) -> bool:
-        """Whether it waits, and nothing tells for what: no batch was seen as it was made."""
+        """Whether the loop waits for an unknown reason: no batch was traced."""
         is_told = len(self.epochs.batches) > 0 or bool(self.rates.causes)
         return self.stalls.bottleneck != "compute" and not is_told
 

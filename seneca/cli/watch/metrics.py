@@ -340,7 +340,7 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 def _bytes(text: str) -> bytes:
-    """As UTF-8. The names of files may hold bytes that are none."""
+    """Encode as UTF-8, and replace the invalid bytes that names of files may hold."""
     return text.encode(errors="replace")
 
 

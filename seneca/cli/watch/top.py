@@ -321,7 +321,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _fitting(shown: list[Text], height: int) -> list[Text]:
-    """As many lines as a terminal has, the last of which tells how many there are not."""
+    """The lines that fit a terminal. The last one counts the rest."""
     if len(shown) <= height:
         return shown
     return [*shown[: height - 1], Text(f"and {len(shown) - height + 1} more lines", style="dim")]
