@@ -1,4 +1,4 @@
-"""What a number of samples that two jobs have compared says about those that they have not."""
+"""How far compared samples of two jobs vouch for samples that were not compared."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class DataLoader(faces.DataLoader[_T_co]):
 
     @property
     def _pins(self) -> bool:
-        """Whether batches lie in page-locked memory, from which a GPU copies by itself."""
+        """Whether batches are in page-locked memory, from which a GPU copies by itself."""
         on_cuda = self._device is not None and self._device.type == "cuda"
         return (self.pin_memory or on_cuda) and torch.cuda.is_available()
 
@@ -331,7 +331,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         return seed_text(has_generator=bool(self._generators())) if self.share == "exact" else ""
 
     def stats(self) -> dict[str, Any]:
-        """What this loader did so far, in all its epochs.
+        """Counters of this loader so far, in all its epochs.
 
         Returns:
             A dict:

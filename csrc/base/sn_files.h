@@ -5,7 +5,7 @@
  *   offsets   0              15             30              45
  *   out       size, times, kind ... of each                as stat() has them, through links
  *
- * The threads take pieces of neighbouring paths. Paths of one folder lie together. Therefore a thread opens the
+ * The threads take pieces of neighbouring paths. Paths of one folder follow each other. Therefore a thread opens the
  * folder once for a piece, and asks for names in it, which spares most of the way through the tree.
  *
  * Storage that answers slowly is asked by more threads: they wait, and need no core.

@@ -150,8 +150,8 @@ static int is_sparse(const sn_order *order)
            places > sn_bits_words(order->n_samples); /* which are scanned to list what is left */
 }
 
-/* What is deferred, or is in `ahead`, is listed too, and will be met once more. Where there is no memory for a list
- * the places are passed one by one. */
+/* Samples that are deferred, or in `ahead`, are listed too, and will be met once more. Where there is no memory for a
+ * list the places are passed one by one. */
 void sn_order_shorten(sn_order *order)
 {
     uint32_t n = 0, *rest = order->rest;

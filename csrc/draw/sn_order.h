@@ -44,12 +44,12 @@ typedef struct {
     uint32_t read, kept, count, capacity;
 } sn_order;
 
-/* What an epoch is made of. */
+/* The arguments of an epoch. */
 typedef struct {
     uint32_t n_samples;      /* of the dataset */
     const uint32_t *samples; /* the member's own, each once; NULL: all */
     uint32_t count;          /* how many these are */
-    uint32_t places;         /* to be taken: what lies behind them in the order is dropped (drop_last) */
+    uint32_t places;         /* to be taken: samples behind them in the order are dropped (drop_last) */
     uint64_t seed;
     uint64_t own_seed; /* not 0: what the seed does not drop comes in a permutation of this one */
     uint32_t epoch;

@@ -56,7 +56,7 @@ void sn_peers_find(sn_peers *peers, const sn_client *client, uint32_t window);
 /* Somebody waited in vain for the member in this row. */
 void sn_peers_blame(sn_peers *peers, const sn_segment *segment, uint32_t row);
 
-/* What is made here if no copy is there or on its way. */
+/* The samples that are made here if no copy is there or on its way. */
 enum sn_makes { SN_MAKES_NOTHING, SN_MAKES_OWN, SN_MAKES_ALL };
 
 /* Serve a cleared place. `is_source_wanted`: look for a kept payload to make it from. Answers whether the sample is

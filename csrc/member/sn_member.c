@@ -300,7 +300,7 @@ static void refuse(sn_offer *offers, uint32_t n_offers)
         offers[i].slot = offers[i].entry = SN_NONE;
 }
 
-/* What each draw does first, under the lock. */
+/* The first step of each draw, under the lock. */
 static void begin_draw(sn_member *member, sn_offer *offers, uint32_t n_offers)
 {
     sn_store_reap(member->segment, 0);

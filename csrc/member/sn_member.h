@@ -50,7 +50,7 @@ typedef struct {
                               part in them, its member is expected, and the first copies are staged for it */
 } sn_member_options;
 
-/* What a worker needs to take over what a draw holds: a copy to read, or room to write one. */
+/* The claim with which a worker takes over a slot of a draw: a copy to read, or room to write one. */
 typedef struct {
     uint32_t sample;
     uint32_t slot; /* SN_NONE: nothing is held for this sample */

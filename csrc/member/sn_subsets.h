@@ -21,7 +21,7 @@ typedef struct {
     uint64_t *seen[SN_MAX_SUBSETS]; /* clear bits: its samples */
 } sn_subsets;
 
-/* What names these samples, in whatever order. */
+/* A name of these samples, in whatever order. */
 uint32_t sn_subsets_key(const uint32_t *samples, uint32_t n);
 
 /* Meet the subsets that members of this pipeline draw from: how many are new; -ENOMEM. */

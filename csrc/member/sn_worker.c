@@ -18,7 +18,7 @@ struct sn_worker {
     int apart;        /* the lock was not to be had: it is only tried */
     sn_peers peers;   /* who is late, where copies are exact */
 
-    /* Of the samples that nobody drew: the last, its distance from the one before, and how many lie at equal distances. */
+    /* Of the samples that nobody drew: the last, its distance from the one before, and how many are at equal distances. */
     uint32_t last, step, n_equal;
 
     /* Lines to let go of. Its own list: the holder's is the lock holder's to touch. */

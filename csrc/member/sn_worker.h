@@ -11,7 +11,7 @@
  * member's, so the slot is held at every instant by somebody who lives, and a worker whose
  * member was reaped finds that the claim does not hold and prepares privately.
  *
- * Of exact copies a claim may be of one that another job makes (sn_claim.awaited). The worker prepares all else, and
+ * A claim of an exact copy may be of one that another job makes (sn_claim.awaited). The worker prepares all else, and
  * then checks again, until it goes on by itself: see sn_exact_share.h for what it may wait for.
  *
  * Lives in   private memory; its row is the process's own, which several workers may share.

@@ -179,7 +179,7 @@ static void take_over(sn_copy_wait *await, sn_pool *pool, sn_member *member)
             }
 }
 
-/* What became of the copy that a place of `batch` awaits. */
+/* The state of the copy that a place of `batch` awaits. */
 static uint32_t copy_state(const sn_batch *batch, const sn_batch_item *place)
 {
     return sn_slot_state(&batch->context->segment->slots[place->item.source_slot]);

@@ -121,8 +121,8 @@ void sn_pool_leave(sn_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* A request is over, the mutex held. Nobody is woken: its fetcher is about to ask for the next, and another would find
- * nothing. Each wake for nothing takes a core from a preparer. */
+/* A request is over, the mutex held. No other thread is woken: its fetcher is about to ask for the next, and another would
+ * find nothing. Each wake for nothing takes a core from a preparer. */
 static void end_request(sn_pool *pool, sn_request *request)
 {
     sn_fetches_end(&pool->fetches, request);
@@ -155,8 +155,8 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
     } while (request->wanted.n > n);
 }
 
-/* Some places of a request are in it no longer, and what lies between the others may be too much now. The mutex is held. The
- * request of those that are neighbours still; NULL: there are none. */
+/* Some places of a request are in it no longer, and the gap between the others may be too large now. The mutex is held.
+ * The request of those that are neighbours still; NULL: there are none. */
 static sn_request *narrow(sn_pool *pool, sn_request *request)
 {
     sn_batch_item *left[SN_MOST_JOINED];

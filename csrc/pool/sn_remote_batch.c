@@ -48,7 +48,7 @@ static uint32_t gather_wanting(const sn_pool *pool, sn_batch_item *place, sn_bat
     return n;
 }
 
-/* What to ask for: a place, if it needs that, and the next that nobody has read. The mutex is held. How many. */
+/* Gather the places to ask for: this one, if it needs that, and the next unread ones. The mutex is held. How many. */
 static uint32_t gather(const sn_pool *pool, sn_batch_item *place, sn_batch_item **asked)
 {
     if (sn_batch_item_wants_copy(place) && may_hosts_have(place))
@@ -81,7 +81,7 @@ static void note_miss(sn_pool *pool, sn_batch_item *place, sn_file *file, uint64
         place->spent.read = took_ns / together;
 }
 
-/* What has come of a place that this thread asked for and does not have in hand. The mutex is held. */
+/* Store the answer for a place that this thread asked for and does not have in hand. The mutex is held. */
 static void end_asking(sn_pool *pool, sn_batch_item *place, sn_file *file, uint64_t took_ns, uint32_t together)
 {
     sn_readahead_ended(&pool->ahead, 0);

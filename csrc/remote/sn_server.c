@@ -296,7 +296,7 @@ static int await_turn(sn_server *self)
     return vain != self->vain_turns ? -ECONNREFUSED : rc;
 }
 
-/* A connection that nobody uses, or a new one; NULL: the server has failed, and `message` says how, or another caller
+/* A connection that is not in use, or a new one; NULL: the server has failed, and `message` says how, or another caller
  * knows. */
 static sn_connection *get_connection(sn_server *self, char message[SN_TLS_WHY])
 {

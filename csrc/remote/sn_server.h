@@ -48,7 +48,7 @@ typedef struct {
     uint64_t stored;       /* SETs that were answered with OK */
     uint64_t short_lived;  /* SETs that were sent of what goes by itself: copies, rosters */
     uint64_t refused;      /* SETs that failed because the server's memory is full */
-    uint64_t failures;     /* of connections, and answers that are none */
+    uint64_t failures;     /* of connections, and invalid answers */
     uint64_t wrong;        /* values with another checksum, sample, length or type */
     uint64_t bytes;        /* of the hits */
     uint64_t get_ns;       /* that the hits took */
@@ -56,10 +56,10 @@ typedef struct {
     char message[SN_TLS_WHY]; /* of the last failure; empty: there was none */
 } sn_remote_counts;
 
-/* NULL when memory is short, or the address is none. The server is not asked yet. */
+/* NULL when memory is short, or the address is invalid. The server is not asked yet. */
 sn_server *sn_server_new(const sn_remote_server *about);
 
-/* Nobody uses it any more. Waits shortly until what was sent last has arrived. */
+/* It is in use no longer. Waits shortly until what was sent last has arrived. */
 void sn_server_free(sn_server *self);
 
 /* It has another address now. 0, or -EINVAL. */

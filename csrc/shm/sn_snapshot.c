@@ -73,7 +73,7 @@ int sn_snapshot_take(int fd, sn_snapshot *snapshot)
         rc = read_both(fd, &head, rows);
         snapshot->torn =
             memcmp(&head, &snapshot->head, sizeof head) != 0 || memcmp(rows, snapshot->rows, sizeof rows) != 0;
-        memcpy(&snapshot->head, &head, sizeof head); /* with what lies between its fields, which is compared too */
+        memcpy(&snapshot->head, &head, sizeof head); /* with the padding between its fields, which is compared too */
         memcpy(snapshot->rows, rows, sizeof rows);
     }
     if (rc != 0 || fstat(fd, &file) != 0)

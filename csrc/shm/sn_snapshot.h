@@ -4,13 +4,13 @@
  *   open read-only --> sn_snapshot_take() --> a copy of the header, of all rows and of what they tell; which rows live
  *
  * Whoever takes one is no participant: it has no row, takes no lock, maps nothing and writes nothing. Therefore it may
- * be killed or stopped at any time, and nobody notices. It cannot be hurt either: it reads with pread(2), which a file
- * that is cut off meanwhile answers with fewer bytes, and no signal.
+ * be killed or stopped at any time, and no user of the segment notices. It cannot be hurt either: it reads with
+ * pread(2), which a file that is cut off meanwhile answers with fewer bytes, and no signal.
  *
  * Lives in   the caller's private memory.
  * Callers    any process that may read the segment; any thread.
  * Blocking   never.
- * Ordering   users change header and rows meanwhile. Two reads are made until they agree. What both found then lay
+ * Ordering   users change header and rows meanwhile. Two reads are made until they agree. What both found then was
  *            there between them, unless it changed there and back. After a few tries the last read is taken, and
  *            `torn` says so. Life is asked about later: a row may have lost its owner since.
  */

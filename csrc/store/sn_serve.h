@@ -5,7 +5,7 @@
  *   DECODED, ENCODED     kept payloads, pinned while they are read
  *   storage              nothing at hand; what was read or decoded may be offered to be kept
  *
- * What members (who choose samples) and workers (who are given them) have in common.
+ * The common part of members (who choose samples) and workers (who are given them).
  *
  * Lives in   the segment; a client is private memory of its member or worker.
  * Callers    the lock holder.     Blocking  never.

@@ -201,7 +201,7 @@ uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipel
 {
     uint32_t passed = 0;
 
-    /* What nobody wants is there only because somebody holds it. */
+    /* An unwanted copy is there only because it is held. */
     for (uint32_t want = 1; want <= most; want++) {
         const sn_list_head *list = &segment->head->lists[SN_LIST_WANT + want];
         uint32_t next = is_newest ? list->tail : list->head;

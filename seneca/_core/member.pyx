@@ -17,8 +17,8 @@ from seneca._core.segment cimport Segment, sn_segment
 __all__ = ["CLAIM", "Member"]
 
 CLAIM = np.dtype([(name, np.uint32) for name in ("sample", "slot", "generation", "entry", "awaited")])
-"""What a worker takes over of a draw, as ``sn_claim``; ``slot`` :data:`NONE`: only the sample. ``awaited``: another
-job makes the copy."""
+"""The part of a draw that a worker takes over, as ``sn_claim``; ``slot`` :data:`NONE`: only the sample. ``awaited``:
+another job makes the copy."""
 assert CLAIM.itemsize == sizeof(sn_claim)
 
 
@@ -33,7 +33,7 @@ cdef class Member(Participant):
         n_samples: Of the dataset.
         samples: uint32 array of the samples that are this member's, each once; None for all. Empty: it is given the
             samples of each draw.
-        places: How many of them are delivered from here; what lies behind in the order is dropped.
+        places: How many of them are delivered from here; samples behind them in the order are dropped.
         seed, epoch: Name the order.
         fixed: The samples as they are, not permuted.
         own_seed: Not 0: names, with the epoch, the order of what is not dropped, also where that was fixed.
@@ -173,7 +173,7 @@ cdef class Member(Participant):
         return rc == 0
 
     def claims(self, items):
-        """What workers need to take over what a draw holds.
+        """The claims with which workers take over the slots of a draw.
 
         Returns:
             ``(row, generation, claims)``: the member's row (:data:`NONE` for a private one), and

@@ -351,7 +351,7 @@ cdef class Batch:
         return noted
 
     def different(self):
-        """Samples that were served from the cache, compared with their files, and found to be others."""
+        """Samples that were served from the cache, compared with their files, and found to differ."""
         cdef uint32_t i
         return [int(self.indices[i]) for i in range(self.handle.n_places) if self.handle.places[i].different]
 

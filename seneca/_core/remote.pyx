@@ -30,7 +30,7 @@ cdef class Remote:
             certificate and of its key, or None.
 
     Raises:
-        ValueError: An address is none.
+        ValueError: An address is invalid.
     """
 
     def __cinit__(self, servers):
@@ -118,7 +118,7 @@ cdef class Remote:
         return sn_remote_server_of(self.handle, name_of(dataset), sample)
 
     def counts(self, uint32_t server):
-        """What was asked of a server, and answered: a dict of counts, ``get_s``, ``left_alone`` and ``message``."""
+        """Requests to a server, and its answers: a dict of counts, ``get_s``, ``left_alone`` and ``message``."""
         cdef sn_remote_counts counts
         self.check(server)
         with nogil:

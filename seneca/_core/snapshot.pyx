@@ -139,7 +139,7 @@ def shrink(int fd, str name, uint32_t granules):
 
 
 def snapshot(int fd):
-    """What the segment holds that is open as ``fd``, and who uses it: see :class:`seneca.segments.View`.
+    """The content and the users of the segment that is open as ``fd``: see :class:`seneca.segments.View`.
 
     Raises:
         SegmentError: It is no segment, one of another version, or damaged.

@@ -120,7 +120,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
 
     Raises:
         IsADirectoryError: The path is a directory.
-        OSError: The path is another kind of file, or it cannot be opened.
+        OSError: The path is no regular file, or it cannot be opened.
     """
     give_up_at = time.monotonic() + LEASE_S
     while True:

@@ -1,4 +1,4 @@
-"""The files of caches: where they lie, their names, whose they are, and which of them nobody uses."""
+"""The files of caches: where they are stored, their names, whose they are, and which of them nobody uses."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def folder_in_force() -> str:
     """The folder in which this process looks for segments now.
 
     Raises:
-        SegmentFolderError: ``SENECA_DIR`` names one in which no segment can lie.
+        SegmentFolderError: ``SENECA_DIR`` names one that cannot hold segments.
     """
     return checked(segment_folder())
 
 
 def checked(folder: str) -> str:
-    """The folder, if segments can lie there.
+    """The folder, if it can hold segments.
 
     Raises:
         SegmentFolderError: They cannot; the message says why.

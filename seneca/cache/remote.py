@@ -67,7 +67,7 @@ class RemoteCache:
             self._resolving.start()
 
     def stats(self) -> dict[str, dict[str, Any]]:
-        """What this process has asked of each server, by its name."""
+        """The counts of this process's requests to each server, by its name."""
         return {one.name: self._seen(i) for i, one in enumerate(self.servers)}
 
     @property
@@ -88,7 +88,7 @@ class RemoteCache:
             warn(f"remote: {', '.join(failing)} does not serve; until it does, its samples come from storage")
 
     def _seen(self, server: int) -> dict[str, Any]:
-        """What was asked of a server. Its message may quote the server, which may say anything."""
+        """The counts of one server. Its message may quote the server, which may say anything."""
         seen = self.handle.counts(server)
         return {**seen, "message": printable(seen["message"])}
 

@@ -41,7 +41,7 @@ class BadCheck(ValueError):
 
 @dataclass
 class Tally:
-    """What has been found so far. ``checked`` files were read now; the others were known."""
+    """The findings so far. ``checked`` files were read now; the others were known."""
 
     began: float = field(default_factory=time.monotonic)
     took_s: float = 0.0
@@ -145,7 +145,7 @@ def _refuse_bad_use(folder: Path, to: Path | None) -> None:
 
 
 def _terms(max_pixels: int | None) -> str:
-    """What a verdict depends on besides the file."""
+    """The versions and limits on which a verdict depends, besides the file."""
     from PIL import __version__ as pillow
 
     return f"seneca {importlib.metadata.version('seneca-loader')}, Pillow {pillow}, {max_pixels} pixels"

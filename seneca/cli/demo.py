@@ -188,7 +188,7 @@ def _show(jobs: list[subprocess.Popen[str]], console: Console) -> None:
 
 
 def _outcome(job: subprocess.Popen[str], errors: Path) -> dict[str, Any] | str:
-    """What a job reports, or how it failed."""
+    """The report of a job, or its failure."""
     printed = job.stdout.read().splitlines()  # type: ignore[union-attr]
     if job.returncode == 0 and printed:
         return json.loads(printed[-1])

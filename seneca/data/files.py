@@ -45,7 +45,7 @@ STATES = ("size_bytes", "mtime_ns", "ctime_ns")
 
 
 class Seen(NamedTuple):
-    """What :meth:`PictureFiles.stat` has found about the files of a dataset.
+    """The findings of :meth:`PictureFiles.stat` about the files of a dataset.
 
     Attributes:
         fingerprint: See :meth:`PictureFiles.fingerprint`.
@@ -71,7 +71,7 @@ class PictureFiles:
     Args:
         root: The folder. Paths below it are compared by the part after it.
         samples: ``(path, label)`` of every picture.
-        listing: Where the pictures are, if they lie in containers. A path is then the container's,
+        listing: Where the pictures are, if they are in containers. A path is then the container's,
             followed by the picture's name in it.
         pairs: Whether each sample is a picture and a mask. The label is then the path of the mask.
 
@@ -142,7 +142,7 @@ class PictureFiles:
         return self._paths.found().fingerprint
 
     def seen(self) -> Seen:
-        """What the last :meth:`stat` has found. The first call asks storage."""
+        """The findings of the last :meth:`stat`. The first call asks storage."""
         return self._paths.found()
 
     def take(self, seen: Seen) -> None:
@@ -210,7 +210,7 @@ class PictureFiles:
         return self._paths.lengths()
 
     def pieces(self) -> Sequence[AnyPiece]:
-        """Which bytes of which file or object every picture is."""
+        """The bytes of every picture: where they are in which file or object."""
         return self._paths.pieces()
 
     def path_of(self, index: int, *, of_mask: bool = False) -> str:
@@ -428,7 +428,7 @@ class _PairFiles(_PathFiles):
         return f"{len(self.paths) // 2} pairs of {super().told()}"
 
     def _named(self) -> bytes:
-        # The same files as a list of pictures are another dataset, whose payloads are others.
+        # The same files as a list of pictures are a different dataset, with different payloads.
         return hashlib.blake2b(super()._named(), digest_size=16, person=b"pairs").digest()
 
     def _of_samples(self, ctimes: np.ndarray) -> np.ndarray:
@@ -451,7 +451,7 @@ class _PairFiles(_PathFiles):
 
 
 class _ContainerFiles(_PathFiles):
-    """The same of pictures that lie in containers.
+    """The same of pictures in containers.
 
     Args:
         root: The folder of the containers.
@@ -564,8 +564,8 @@ class _BucketFiles(_ContainerFiles):
         ]
 
     def places(self) -> tuple[Any, ...]:
-        nobody_opens_them = b"", np.zeros(1, np.uint64)
-        return *nobody_opens_them, self._listing.pieces, self._listing.stated, True
+        no_paths = b"", np.zeros(1, np.uint64)  # no file is opened
+        return *no_paths, self._listing.pieces, self._listing.stated, True
 
 
 def _seen(fingerprint: bytes, sizes: np.ndarray, ctimes: np.ndarray, stated: bytes) -> Seen:

@@ -77,7 +77,7 @@ class Unsupported(SenecaError, TypeError):
 
 
 class Layout:
-    """How an item will lie in a buffer. The layout keeps the item's arrays alive.
+    """The layout of an item in a buffer. The layout keeps the item's arrays alive.
 
     Attributes:
         size_bytes: The room that :meth:`write` needs.
@@ -152,7 +152,7 @@ def digest_of(buffer: Any) -> int:
 
 
 def lay_out(item: Any) -> Layout:
-    """Find out how an item will lie in a buffer, and how much room that takes.
+    """Find out how an item will be laid out in a buffer, and how much room that takes.
 
     An item may hold:
 
@@ -345,7 +345,7 @@ def _without_padding(array: np.ndarray) -> np.ndarray:
 
 
 def _used_bytes(dtype: np.dtype) -> np.ndarray:
-    """Of each byte of an element: whether it belongs to a value."""
+    """A mask of the bytes of an element that belong to a value."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.tile(_used_bytes(base), math.prod(shape))

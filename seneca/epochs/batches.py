@@ -41,8 +41,8 @@ class EpochBatches:
     Args:
         begin: Begins the epoch, and returns its plan and its batches with their places.
         progress: The progress of the epoch.
-        drawn_is_delivered: Whether a batch counts as delivered when it is drawn, because nobody reports its
-            delivery later.
+        drawn_is_delivered: Whether a batch counts as delivered when it is drawn, because its delivery is
+            not reported later.
         record: Begins to write down what an epoch of this plan delivers.
 
     Attributes:
@@ -135,7 +135,7 @@ class StreamBatches(EpochBatches):
         progress: The progress of the epoch.
         begin: Called before the first batch.
         cut: How many processes make batches, and how many samples a batch has. With other numbers the
-            batches would be others.
+            batches would differ.
     """
 
     is_stream = True

@@ -59,7 +59,7 @@ _ALWAYS = (
 
 @dataclass(frozen=True)
 class MadeOf:
-    """What an identity was made of, for people.
+    """The ingredients of an identity, for people.
 
     Attributes:
         packages: Installed packages that the code names, with their releases.

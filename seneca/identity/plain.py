@@ -62,7 +62,7 @@ class Memory:
         self._used: dict[int, _Remembered] = {}
 
     def find(self, container: Any) -> _Remembered | None:
-        """What was found in a container, if it still holds the same objects."""
+        """The remembered digest of a container, if it still holds the same objects."""
         found = self._kept.get(id(container))
         if found is None or found.container is not container or len(found.elements) != _count(container):
             return None

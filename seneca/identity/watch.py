@@ -82,8 +82,8 @@ class Watch:
     def settle(self) -> None:
         """Compare with the present state from now on.
 
-        What lies in shared memory is still compared with what it was when it was met. Another process may
-        have changed it, at any time.
+        Values in shared memory are still compared with what they were when they were met. Another process
+        may have changed them, at any time.
         """
         self._checks = [(read, read()) for read, _ in self._checks]
 
@@ -193,7 +193,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def is_in_foreign_memory(array: np.ndarray) -> bool:
-    """Whether an array lies in memory that NumPy did not allocate, which may be shared memory."""
+    """Whether an array is in memory that NumPy did not allocate, which may be shared memory."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array.base is not None

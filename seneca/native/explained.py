@@ -17,7 +17,7 @@ __all__ = ["native_text", "seed_text"]
 def native_text(
     support: Support, options: Options, given_up: str | None, besides: Sequence[str], of_job: str
 ) -> str:
-    """What is shared, with whom, and why not more.
+    """Explain what is shared, with whom, and why not more.
 
     Args:
         support: What the inspection of the dataset has found.

@@ -11,7 +11,7 @@ the CPU time of fetching. For what it misses, and for all other objects, threads
 scheme, which tries again and says what is wrong.
 
 The stream says what is wanted next, and how many requests are under way. One request brings samples
-that lie beside each other in an archive, if several batches ahead want them. If it fails, the stream asks
+that are beside each other in an archive, if several batches ahead want them. If it fails, the stream asks
 for each of them again. A fetcher holds a ticket, and no memory of the stream's. If a server answers after the
 stream is closed, the ticket is void. Therefore closing waits for no server. A thread whose server hangs ends
 when its request is given up, or is late.

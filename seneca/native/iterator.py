@@ -329,7 +329,7 @@ def _batches_ahead(loader: Any, are_fetched: bool) -> int:
 
 
 def _decoded(support: Support, index: int, data: bytes | None) -> Any:
-    """What Pillow makes of a file that the native core leaves to it; of a pair ``(picture, mask)``."""
+    """Decode by Pillow a file that the native core leaves to it; of a pair ``(picture, mask)``."""
     files, pipeline = support.files, support.pipeline
     assert files is not None and pipeline is not None
     data = files.read(index) if data is None else data

@@ -29,7 +29,7 @@ LONGEST_WAIT_MS = 100  # the longest wait in the native core, for which a Ctrl-C
 
 @dataclass
 class Counts:
-    """What the native iterators of a loader did so far."""
+    """Counters of the native iterators of a loader."""
 
     served: dict[str, int] = field(default_factory=lambda: {form.name.lower(): 0 for form in Form})
     prepared: int = 0

@@ -25,7 +25,7 @@ LEAST = 0.05  # cores; a loader that needs less is taken to need so much
 
 @dataclass(frozen=True)
 class Need:
-    """What a loader needs to keep its training step from waiting, in cores.
+    """The cores that a loader needs to keep its training step from waiting.
 
     Args:
         prepare: Those that prepare its samples.
@@ -56,7 +56,7 @@ def shares(needs: Sequence[Need], cores: float) -> list[float]:
         cores: What all of them may use together.
 
     Returns:
-        Cores for each, in the same order. Their sum, with the loops', is at most ``cores``, but nobody gets
+        Cores for each, in the same order. Their sum, with the loops', is at most ``cores``, but no loader gets
         less than some hundredths.
 
     Example:

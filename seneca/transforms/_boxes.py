@@ -21,7 +21,7 @@ __all__ = ["BoxTransform", "recognise_boxes"]
 
 
 class BoxTransform(NamedTuple):
-    """What a picture with boxes goes through.
+    """The transform of a picture with boxes.
 
     Attributes:
         transform: Seneca's transform of the picture.
@@ -34,7 +34,7 @@ class BoxTransform(NamedTuple):
     is_image: bool
 
     def moved(self, target: Any, moves: np.ndarray) -> Any:
-        """What torchvision's steps make of a target whose picture was moved like this.
+        """Apply torchvision's steps to a target whose picture was moved like this.
 
         Args:
             target: A dict with ``tv_tensors.BoundingBoxes`` of the whole picture.

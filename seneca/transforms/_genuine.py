@@ -1,6 +1,6 @@
 """Whether torchvision's code is really torchvision's, and timm's timm's.
 
-A class of that name may be another one, and a function may have been replaced.
+A class of that name may be a different one, and a function may have been replaced.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ MASK_DTYPES = ("uint8", "int64")
 
 @dataclass(frozen=True)
 class Other:
-    """What is known of a transform of torchvision's or timm's that Seneca has not."""
+    """Facts about a transform of torchvision's or timm's that Seneca lacks."""
 
     why: str = "is not one that the native path knows"
     is_fixed: bool = False  # gives equal results for equal pictures
@@ -100,7 +100,7 @@ OTHERS: dict[str, Other] = {
 
 
 def does_beside(name: str | None, what: Literal["masks", "boxes"]) -> str:
-    """What torchvision's transform of this name does to masks or boxes beside a picture, or why not here."""
+    """The effect of torchvision's transform of this name on masks or boxes, or why it has none here."""
     known = BY_NAME.get(name or "") or OTHERS.get(name or "")
     return STAYS if known is None else str(getattr(known, what))
 
@@ -131,7 +131,7 @@ def recognise(transform: object) -> NativeTransform | str:
 
 
 class PairTransform(NamedTuple):
-    """What a pair goes through.
+    """The transform of a pair.
 
     Attributes:
         transform: Seneca's transform of the picture, whose geometry is the mask's too.
@@ -399,7 +399,7 @@ class Recogniser(Followed):
             raise NotNative(f"{name} {does}")
 
     def _take_beside(self, name: str | None, step: Any) -> Any:
-        """What one step does to masks or boxes; then the step for the picture, None if it is not of that."""
+        """Note what one step does to masks or boxes. Returns the step for the picture; None: it has none."""
         self._check(name)
         if self.beside == "boxes":
             moves = does_beside(name, "boxes") == MOVES
@@ -429,7 +429,7 @@ class Recogniser(Followed):
         self.box_steps.append((name, copy.deepcopy(step)))  # an epoch goes on with the step as it was
 
     def _fill_beside(self, name: str, step: Any) -> int:
-        """What masks have in the margins that a step makes; its margins are checked."""
+        """The value of masks in the margins that a step makes. Checks its margins."""
         margins = name == "Pad" or (name == "RandomCrop" and (step.padding or step.pad_if_needed))
         if self.beside == "boxes" and margins and step.padding_mode != "constant":
             raise NotNative(
@@ -489,7 +489,7 @@ class Recogniser(Followed):
 
 
 def _for_type(given: dict[Any, Any], kind: type, otherwise: Any) -> Any:
-    """What a dict of torchvision's says of a type."""
+    """The value that a dict of torchvision's has for a type."""
     return given.get(kind, given.get("others", otherwise))
 
 

@@ -98,7 +98,7 @@ def _with_memory(profile: Profile, cache_bytes: int) -> Profile:
 
 @dataclasses.dataclass(frozen=True)
 class _Interval:
-    """What was done in some time at work."""
+    """The work of some time."""
 
     seconds: float = 0.0
     spent: Spent = dataclasses.field(default_factory=Spent)
@@ -237,7 +237,7 @@ class SplitController:
         return ModelInputs(profile, jobs, split_of(segment.split()[1]), folder, most)
 
     def _find(self) -> tuple[Profile | None, str]:
-        """What is known before any work was seen."""
+        """The profile that is known before any work was seen."""
         if self._found is None:
             self._found = self._known(self._cache.segment.payload_bytes)
         return self._found

@@ -43,7 +43,7 @@ logger = logging.getLogger("seneca.cores")  # the name that users filter by
 
 
 class _Interval(NamedTuple):
-    """What was done in some time at work, all in seconds."""
+    """The work of some time, all in seconds."""
 
     seconds: float = 0.0
     stall: float = 0.0
@@ -59,7 +59,7 @@ class _Interval(NamedTuple):
         return _Interval(*(a - b for a, b in zip(self, before, strict=True)))
 
     def need(self) -> Need:
-        """What the training step would take if it never waited."""
+        """The need of the training step if it never waited."""
         loop = max(0.0, self.process - self.prepared_here)
         worked = self.seconds - self.stall
         if worked <= LEAST_WORK * self.seconds:

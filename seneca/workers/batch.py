@@ -39,7 +39,7 @@ PAUSE_S = 0.001  # between two checks for a copy that another job is writing
 
 
 class BatchContext:
-    """What the batches that one process makes have in common.
+    """The state that all batches of one process share.
 
     Args:
         worker: ValueKind the slots of this process.
@@ -120,7 +120,7 @@ class BatchContext:
         return made
 
     def lay_out(self, item: Any) -> items.Layout | None:
-        """How an item will lie in a slot, and learn from it how much room items take.
+        """The layout of an item in a slot; learn from it how much room items take.
 
         Returns:
             The layout; None: the item cannot be laid out, which is counted.

@@ -190,7 +190,7 @@ class SharedDataset(faces.SharedDataset):
         return {} if self.terms is None else self._last_compared
 
     def stats(self) -> dict[str, Any]:
-        """What this job's processes did with this dataset so far.
+        """Counters of this job's processes with this dataset so far.
 
         Returns:
             A dict:
@@ -298,7 +298,7 @@ class SharedDataset(faces.SharedDataset):
         )
 
     def _changed_by_items(self) -> list[str]:
-        """The attributes of the dataset that making items has changed, if its names may be others now."""
+        """The attributes of the dataset that making items has changed, if its names may have changed."""
         inspection = self._inspection
         changed = [] if self.key is not None else inspection.changed_attributes()
         if changed and self._proof_table.take_inspection() and inspection.has_same_names(self.dataset, self._options):
@@ -321,7 +321,7 @@ class SharedDataset(faces.SharedDataset):
             ValueError: Copies are to be exact, and cannot be.
             NoSpaceError: Shared memory has no room for the cache.
             SegmentMismatchError: The cache is another dataset's, and this process has not joined before.
-            SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder in which no cache can lie.
+            SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder that cannot hold a cache.
         """
         if not self._inspection.number:
             self.look()
@@ -398,7 +398,7 @@ class SharedDataset(faces.SharedDataset):
         return self._preparer
 
     def __fingerprint__(self) -> Any:
-        """What items depend on, for the fingerprints of datasets that contain this one."""
+        """The value that names the items, for fingerprints of datasets that contain this one."""
         return self.dataset if self.key is None else (self.key, len(self))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -416,6 +416,6 @@ class SharedDataset(faces.SharedDataset):
 
 
 def _ask(inspection: weakref.ref[Inspection], question: Callable[[Inspection], bool]) -> bool:
-    """What the last inspection says; False: the dataset is gone."""
+    """The last inspection's answer to a question; False: the dataset is gone."""
     here = inspection()
     return here is not None and question(here)

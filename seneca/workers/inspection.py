@@ -1,4 +1,4 @@
-"""What a process has found out about a shared dataset, and whether that still holds.
+"""The findings of a process about a shared dataset, and whether these still hold.
 
 ::
 

@@ -35,7 +35,7 @@ MESSAGE_WORDS = 25  # of 8 bytes, at the end: the last message of any worker
 
 
 class Tallies:
-    """What worker processes have asked of each server, in memory that all of them see.
+    """Counts of the requests of worker processes to each server, in memory that all of them see.
 
     Each server has a tensor of its own.
 

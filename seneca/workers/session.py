@@ -1,4 +1,4 @@
-"""What the processes of one shared dataset did, and what the loader's process makes of it.
+"""The counters of the processes of one shared dataset, and what the loader's process makes of them.
 
 ::
 
@@ -57,7 +57,7 @@ class WorkersSession:
         stall_s: Seconds that the training loop waited; None: its loader does not tell.
         copy_bytes: The room that an item takes, as far as is known; the next epoch begins with it.
         is_for_worker: Whether this is a worker's copy.
-        servers: The memory of other hosts, which is asked for files; None: nobody has told yet.
+        servers: The memory of other hosts, which is asked for files; None: not known yet.
         cores: The loader's share of the host's cores; None: there are no workers.
     """
 
@@ -110,7 +110,7 @@ class WorkersSession:
         return WorkersRemote(self.servers, self._tallies if worker else None, worker.id if worker else 0)
 
     def remote_stats(self) -> dict[str, dict[str, Any]]:
-        """What this process and its workers have asked of each server, by its name."""
+        """Counts of the requests of this process and its workers to each server, by its name."""
         cache = remote_cache(self.servers or ())
         if cache is None:
             return {}
@@ -121,7 +121,7 @@ class WorkersSession:
         return same_job_text(cache, self)
 
     def told_of_servers(self) -> str:
-        """In plain words: who shares the files, as a line more; empty: nobody."""
+        """In plain words: who shares the files, as a line more; empty: no server does."""
         names = ", ".join(one.name for one in self.servers or ())
         return f"\nfiles are shared with other hosts by {names}" if names else ""
 

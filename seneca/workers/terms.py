@@ -1,4 +1,4 @@
-"""What the processes of a job agree on, and a batch with what was drawn for it."""
+"""The terms on which the processes of a job agree, and a batch with what was drawn for it."""
 
 from __future__ import annotations
 

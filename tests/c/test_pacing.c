@@ -4,7 +4,7 @@
  *   a play: members of one order, each with an invented clock. `go` draws, makes and takes batches of a member, which waits
  *           for them or does not; then the member in front is asked whether it may draw
  *
- * Everything but the numbers of samples is the same in all plays, and no play hangs on how long anything takes.
+ * Everything but the numbers of samples is the same in all plays, and no play depends on how long anything takes.
  */
 #include "base/sn_rng.h"
 #include "base/sn_status.h"

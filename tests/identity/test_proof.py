@@ -24,7 +24,7 @@ FACTOR = {"now": 1}
 
 
 class Unseen(torch.utils.data.Dataset):
-    """Its items hang on what no fingerprint can see."""
+    """Its items depend on what no fingerprint can see."""
 
     def __init__(self, count=SAMPLES):
         self.count = count
@@ -141,7 +141,7 @@ def test_a_lie_that_begins_later_is_found_and_all_jobs_go_on_alone_with_what_is_
     if different:
         violations = verify(tmp_path / "audit").violations
         assert {violation.kind for violation in violations} == {"content"}
-        assert "was served from the cache were others when it made them again" in violations[0].text
+        assert "was served from the cache differed when it made them again" in violations[0].text
 
 
 def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):

@@ -397,7 +397,7 @@ def test_a_shared_tensor_that_one_job_sets_in_mid_epoch(workers, tmp_path):
         between=between,
         want=lambda side, dataset, index: None if side.name == "A" else torch.tensor(index),
         epochs=4,
-    )  # what A is given hangs on how far its worker is ahead
+    )  # what A is given depends on how far its worker is ahead
     a, b = run(scenario, tmp_path)
     assert a.once and b.once and b.wrong == []
 

@@ -70,7 +70,7 @@ typedef struct {
 
 struct sn_huffman {
     reader reader;
-    const uint8_t *tail;      /* what lies behind it is left to libjpeg-turbo */
+    const uint8_t *tail;      /* the bytes behind it are left to libjpeg-turbo */
     uint32_t column, columns; /* of MCUs */
     uint32_t first, last;     /* wanted columns */
     uint32_t restart_interval, to_restart, restarts;

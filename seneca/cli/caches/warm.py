@@ -38,7 +38,7 @@ class BadWarming(ValueError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be filled.
+    """A request to fill a cache.
 
     Args:
         folder: A folder of class folders of pictures.

@@ -200,7 +200,7 @@ def run(host: str, port: int, *, once: bool) -> int:
         once: Whether only to print the metrics.
 
     Raises:
-        BadUse: The segments cannot be listed, if ``once``; or nobody can listen there.
+        BadUse: The segments cannot be listed, if ``once``; or the address cannot be listened on.
     """
     if once:
         try:
@@ -224,7 +224,7 @@ def listening(host: str, port: int) -> ThreadingHTTPServer:
     """A server that listens and does not answer yet. The caller closes it.
 
     Raises:
-        BadUse: Nobody can listen there.
+        BadUse: The address cannot be listened on.
     """
     if not 0 <= port <= 65_535:
         raise BadUse(f"--port is a number from 0 to 65535, and not {port}")

@@ -28,7 +28,7 @@ FORGET_MS = 600_000  # a process that was missed for less time goes on where it 
 
 @dataclass(frozen=True)
 class Done:
-    """What processes did in some time.
+    """The work of processes in some time.
 
     Attributes:
         ns: The time, in nanoseconds. That of several processes is added up.
@@ -114,7 +114,7 @@ def between(before: Work | None, now: Work) -> Done:
 
 @dataclass(frozen=True)
 class JobRates:
-    """What one job does, all its processes together.
+    """The present rates of one job, all its processes together.
 
     Attributes:
         cache: The name of the cache that it uses. A job that uses two has a :class:`JobRates` for each.

@@ -1,4 +1,4 @@
-"""What was seen of jobs over time, in as many points as a page can show, however long it was watched.
+"""The course of jobs over time, in as many points as a page can show, however long they were watched.
 
 ::
 
@@ -74,7 +74,7 @@ def _mean(points: Sequence[tuple[float, ...]]) -> Point:
 
 
 class Recording:
-    """What was seen since it began.
+    """The rates and memory that were seen since it began.
 
     Attributes:
         times: The time of each point, in seconds since the first snapshot.
@@ -113,7 +113,7 @@ class Recording:
 
     @property
     def total(self) -> Done:
-        """What all jobs did that were watched."""
+        """The work of all jobs that were watched."""
         return sum((track.last.watched for track in self.jobs.values()), Done())
 
     @property
@@ -129,7 +129,7 @@ class Recording:
         path = str(cache.segment.path)
         if path not in self.caches:
             if not cache.jobs:
-                return  # one that nobody has used meanwhile is of no interest
+                return  # one that was not used meanwhile is of no interest
             self.caches[path] = CacheTrack([None] * len(self.times), name=cache.segment.name)
         held = [float(view.bytes.get(form, 0)) for form in KEPT_FORMS]
         self.caches[path].heard.append((*held, float(view.payload_bytes)))

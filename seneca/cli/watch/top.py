@@ -102,7 +102,7 @@ def snapshot(watch: RateMeter, name: str | None) -> list[CacheRates]:
 
 
 def as_json(seen: Sequence[CacheRates]) -> dict[str, Any]:
-    """What ``--json`` prints.
+    """The object that ``--json`` prints.
 
     Returns:
         A dict. ``jobs`` has a dict for each job: the fields of :class:`seneca.cli.watch.rates.JobRates`, with

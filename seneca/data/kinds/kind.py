@@ -1,4 +1,4 @@
-"""What each kind of dataset gets and returns: a :class:`Request`, and the :class:`Support` for it."""
+"""Interface of the kinds of dataset: each gets a :class:`Request`, and returns the :class:`Support`."""
 
 from __future__ import annotations
 

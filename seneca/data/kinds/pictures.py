@@ -40,7 +40,7 @@ def matches(dataset: Any) -> bool:
 
 
 def support(request: Request) -> Support:
-    """What of pictures with labels can be shared: all natively, or what comes before the Python transform."""
+    """Support for pictures with labels: all is native, or the part before the Python transform is shared."""
     files, source, total_bytes = request.files_of(request.base), b"", 0
     if request.shares:
         source, total_bytes = files.fingerprint(), files.total_bytes()

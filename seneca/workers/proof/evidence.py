@@ -1,4 +1,4 @@
-"""What a process compares while it shares: the samples that it makes, with those that other jobs have made.
+"""Comparisons of a process while it shares: the samples that it makes, with those that other jobs have made.
 
 ::
 
@@ -407,7 +407,7 @@ class Evidence:
         return None
 
     def is_stale(self, sample: int, form: int, met: int) -> bool:
-        """Whether a sample that differs only says that the cache is of an earlier time, and nobody disagrees.
+        """Whether a sample that differs only says that the cache is of an earlier time, and no job disagrees.
 
         This job had made it differently before (a file has changed, for example), or a job that has ended,
         and no other is here. Or its file has changed since the segment was made.
@@ -432,9 +432,9 @@ def _once(stages: Stages, sample: int, form: int) -> Example:
 
 
 def unstable_text(sample: int) -> str:
-    """Why nothing can be compared: a sample differs each time that it is made."""
+    """Why nothing can be compared: a sample differs each time it is made."""
     return (
-        f"sample {sample} differs each time that it is made, and draws from none of the global generators "
+        f"sample {sample} differs each time it is made, and draws from none of the global generators "
         "of Python, NumPy and torch"
     )
 

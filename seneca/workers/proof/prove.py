@@ -36,7 +36,7 @@ PATIENCE_S = 0.25  # after this time no other example is begun
 
 
 class _Found(NamedTuple):
-    """What a comparison of examples has shown. For ``text`` and ``lasts`` see :meth:`ProofTable.write`."""
+    """The result of a comparison of examples. For ``text`` and ``lasts`` see :meth:`ProofTable.write`."""
 
     verdict: ProofState
     text: str = ""
@@ -162,7 +162,7 @@ class Proof:
         return _Found(ProofState.PROVED)
 
     def _differs(self, sample: int, form: int, mine: Example, met: int, before: bool) -> _Found:
-        """What it means that an example differs from what this job, or another, has made."""
+        """The verdict if an example differs from what this job, or another, has made."""
         again = functools.partial(example_of, self.terms.stages, sample, form)
         same = stays_the_same(again, mine)
         if same is None:

@@ -18,7 +18,7 @@ MOST_INSPECTIONS = 32  # that all processes of a dataset make together because i
 
 
 class ProofState(IntEnum):
-    """What examples have shown."""
+    """The verdict of examples."""
 
     UNKNOWN = 0
     PROVED = 1
@@ -27,7 +27,7 @@ class ProofState(IntEnum):
 
 
 class ProofTable:
-    """What the processes of one dataset have found about its examples, in memory that all of them see.
+    """The verdicts of the processes of one dataset about its examples, in memory that all of them see.
 
     A verdict is one word, which also holds a digest of the names that it is about. Processes that write at
     the same time overwrite each other's verdicts. A reader that finds a verdict about other names takes it

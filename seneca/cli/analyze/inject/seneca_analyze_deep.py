@@ -151,7 +151,7 @@ def used():
 
 
 def measure(loader):
-    """What a loader takes for its samples without any step."""
+    """Measure the time that a loader takes for its samples without any step."""
     seen = sample_batches(loader)
     drawn = seen.pop("drawn")
     cores = int(os.environ[CORES])
@@ -243,7 +243,7 @@ def sampler_of(loader):
 
 
 def forever(sampler):
-    """What a sampler gives, epoch after epoch. It ends if an epoch is empty."""
+    """The items of a sampler, epoch after epoch. It ends if an epoch is empty."""
     given = True
     while given:
         given = False
@@ -335,7 +335,7 @@ def _opened(event, arguments):
 
 
 def with_seneca(loader):
-    """What Seneca's native path takes for the same samples, if it is installed here and can run them."""
+    """Measure Seneca's native path with the same samples, if it is installed here and can run them."""
     try:
         seneca = importlib.import_module("seneca")  # the script's, which may have none
         profile = seneca.profile(loader.dataset, batch_size=loader.batch_size or 1, fresh=True)

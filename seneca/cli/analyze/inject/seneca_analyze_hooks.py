@@ -115,7 +115,7 @@ class Sparse:
 
 
 class Thread(threading.local):
-    """What one thread has used so far. Its files stay open, because opening them costs more than reading.
+    """One thread's use of CPU and storage so far. Its files stay open, because opening them costs more than reading.
 
     A thread that has not left its core since they were read has waited for none, and storage gave it nothing
     that it waited for. Then they are not read again: that would take most of the time of a record.
@@ -344,7 +344,7 @@ class Hooks:
         return number
 
     def tell_causes(self, iterator):
-        """What Seneca's native path knows of the waits of an epoch."""
+        """Record the waits of an epoch by cause, as Seneca's native path knows them."""
         if iterator not in self.untold:
             return
         self.untold.discard(iterator)
