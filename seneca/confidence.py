@@ -29,7 +29,7 @@ def differing_at_most(compared: int) -> float:
 
 
 def in_words(compared: int, n_samples: int) -> str:
-    """In plain words: how many samples were compared, and what that means.
+    """Describe how many samples were compared, and what that means.
 
     Example:
         >>> in_words(3104, 10_000)

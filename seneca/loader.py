@@ -316,7 +316,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         return "\n".join([first, *more])
 
     def _besides(self, support: Support) -> list[str]:
-        """In plain words: what of the user's is used on the native path."""
+        """Describe what of the user's code is used on the native path."""
         found = []
         if not self._plans_order():
             found.append(f"the order is that of {type(self._orders()[1]).__name__}")
@@ -327,7 +327,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         return found
 
     def _of_seed(self) -> str:
-        """In plain words: with which jobs exact copies are shared; empty: copies are not exact."""
+        """Describe with which jobs exact copies are shared; empty: copies are not exact."""
         return seed_text(has_generator=bool(self._generators())) if self.share == "exact" else ""
 
     def stats(self) -> dict[str, Any]:

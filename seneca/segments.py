@@ -1,8 +1,8 @@
 """The segments of this host as somebody sees them who does not use them: found, inspected, shrunk, removed.
 
 Whoever calls this is no participant. A segment is opened for reading, nothing is mapped or locked, and nobody
-notices (``csrc/shm/sn_snapshot.h``). What another user owns, or another version of Seneca made, is listed and not
-opened further.
+notices (``csrc/shm/sn_snapshot.h``). What another user owns, or another version of Seneca made, is listed and
+not opened further.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from seneca._core.codes import Unlinked
+from seneca._core.segment import GRANULE, KEEP_FOREVER
 from seneca._core.snapshot import anyone_alive, discard, left_behind, snapshot
 from seneca._core.snapshot import shrink as shrink_once
-from seneca._core.segment import GRANULE, KEEP_FOREVER
 from seneca._runtime.regular_files import above_standard, kind_of
 from seneca.cache import folder_in_force, path_of, split_text, user_name
 from seneca.cache.objects import opened

@@ -63,4 +63,4 @@ cdef class Member(Participant):
     cdef readonly object why_private
     cdef bint retired
     cdef sn_member *open(self) except NULL
-    cdef uint32_t wanted_alone, files_name
+    cdef uint32_t wanted_alone, files_seen

@@ -85,7 +85,7 @@ cdef class Member(Participant):
         options.client.height = height
         options.client.width = width
         options.client.copy_bytes = copy_bytes
-        options.client.files_name = self.files_name = files_name
+        options.client.files_name = self.files_seen = files_name
         options.client.shares = shares
         options.client.keeps = keeps
         options.client.exact = self.exact = exact_family != 0 and shares

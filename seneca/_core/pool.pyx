@@ -126,7 +126,7 @@ cdef class Stream:
         self.context.check_every = check_every
         self.context.checked = NULL if checked is None else <uint64_t *><size_t>checked.ctypes.data
         self.context.changes = NULL if changes is None else <atomic_uint8 *><size_t>changes.ctypes.data
-        self.context.files_name = member.files_name
+        self.context.files_name = member.files_seen
         self.until_check = 1 + secrets.randbelow(check_every) if check_every else 0  # at other times, and in short epochs
         with nogil:
             self.pool = sn_pool_new(n_threads, most_threads, limit)

@@ -33,8 +33,8 @@ CHECK_EVERY_S = 0.2  # whether the process that reserves memory goes on
 class Growth:
     """Gives the rest of a cache's payload space memory, a piece at a time.
 
-    Every process that is attached takes part in this, and one of them does it. If it is killed or stopped, the
-    others see that the count stands still, and one of them goes on. Two that reserve at once do no harm.
+    Every process that is attached takes part in this, and one of them does it. If it is killed or stopped,
+    the others see that the count stands still, and one of them goes on. Two that reserve at once do no harm.
     """
 
     def __init__(self, segment: Segment, name: str, folder: str) -> None:

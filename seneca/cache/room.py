@@ -7,8 +7,8 @@ import os
 from typing import Protocol
 
 from seneca import errors
-from seneca._core.snapshot import anyone_alive, discard, snapshot
 from seneca._core.segment import GRANULE, KEEP_FOREVER, segment_bytes
+from seneca._core.snapshot import anyone_alive, discard, snapshot
 from seneca._runtime.memory import Limit, free_memory, most_memory
 from seneca._runtime.segment_folder import larger, lies_in_memory
 from seneca.cache.objects import folder_in_force, opened, others

@@ -12,13 +12,18 @@ from rich.text import Text
 
 from seneca._runtime.printable import printable
 from seneca.cli.checks import examine
-from seneca.cli.checks.finding import Finding, CheckStatus
+from seneca.cli.checks.finding import CheckStatus, Finding
 from seneca.cli.checks.host import Host
 from seneca.cli.paths import cannot_list
 
 __all__ = ["CannotExamine", "as_json", "lines", "run"]
 
-COLOURS = {CheckStatus.OK: "green", CheckStatus.WARNING: "yellow", CheckStatus.PROBLEM: "red", CheckStatus.UNKNOWN: "blue"}
+COLOURS = {
+    CheckStatus.OK: "green",
+    CheckStatus.WARNING: "yellow",
+    CheckStatus.PROBLEM: "red",
+    CheckStatus.UNKNOWN: "blue",
+}
 BAD = (CheckStatus.WARNING, CheckStatus.PROBLEM)
 
 

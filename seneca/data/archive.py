@@ -123,7 +123,7 @@ def open(
     if is_table(source):
         listing, order = list_table(source, image, label)
         dataset = PictureArchive(listing, transform, **options)
-        return dataset if order is None else Subset(dataset, order)  # type: ignore[arg-type]  # it is no Dataset
+        return dataset if order is None else Subset(dataset, order)  # type: ignore[arg-type]
     paths = [os.fspath(source)] if isinstance(source, (str, os.PathLike)) else source
     if not isinstance(paths, (list, tuple)) or not all(isinstance(path, str) for path in paths):
         raise TypeError(

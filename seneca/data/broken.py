@@ -23,8 +23,8 @@ from seneca._core.codec import Codec
 from seneca._core.plan import Plan
 from seneca._runtime.pillow import settings as pillow_settings
 from seneca._runtime.regular_files import read_regular
-from seneca.data.folder import IMG_EXTENSIONS
 from seneca.data.file_verdicts import FileVerdict, FileVerdicts
+from seneca.data.folder import IMG_EXTENSIONS
 from seneca.errors import DecodeError, LeftToPillowError
 
 __all__ = ["Found", "judge", "judge_all", "picture_files"]

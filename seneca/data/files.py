@@ -187,7 +187,7 @@ class PictureFiles:
         return self._paths._stated_now()["mode"]
 
     def told(self) -> str:
-        """In plain words: what :meth:`fingerprint` is made of."""
+        """Describe what :meth:`fingerprint` is made of."""
         return self._paths.told()
 
     def names(self) -> bytes:

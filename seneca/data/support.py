@@ -69,7 +69,15 @@ def inspect_dataset(
     base, own = found
     fingerprinter = Fingerprinter(key, memory, reads_only=True)
     request = Request(
-        base, own, fingerprinter, worker_init_fn, channels_last, shares, files_found, verify_files, for_workers
+        base,
+        own,
+        fingerprinter,
+        worker_init_fn,
+        channels_last,
+        shares,
+        files_found,
+        verify_files,
+        for_workers,
     )
     try:
         return next(kind for kind in KINDS if kind.matches(base)).support(request)

@@ -116,7 +116,9 @@ def boxes_of(dataset: Any) -> Boxed | str:
     if inner is None:
         return f"its boxes are plain numbers, which transforms of v2 leave alone: {WRAP}"
     kind, keys = type(inner), vars(dataset).get("_target_keys")
-    changed = [one for one in OWN_METHODS if one in vars(inner) or not is_library_code(getattr(kind, one, None))]
+    changed = [
+        one for one in OWN_METHODS if one in vars(inner) or not is_library_code(getattr(kind, one, None))
+    ]
     if changed:
         return f"{kind.__name__}.{changed[0]} was replaced"
     if name == COCO and keys is not None and (keys == "all" or "masks" in keys):

@@ -31,7 +31,9 @@ def unwrapped(dataset: Any) -> Any:
         return None
     inner = vars(dataset).get("_dataset")
     own = {name for name in vars(kind) if name not in ("__module__", "__doc__", "__parameters__")}
-    changed = own or not is_library_code(wrapper.__getitem__) or inner is None or vars(inner).get("transforms")
+    changed = (
+        own or not is_library_code(wrapper.__getitem__) or inner is None or vars(inner).get("transforms")
+    )
     of_wrapper = getattr(vars(dataset).get("_wrapper"), "__module__", None)
     if changed or type(inner) is not bases[1] or of_wrapper != WRAPPERS:
         return None

@@ -47,8 +47,8 @@ class EpochBatches:
 
     Attributes:
         drawn: The batch that was drawn last.
-        mark: Replaces the list of a batch's indices by one that also says which inspection it is for, and the seed
-            and the number of the epoch; None: lists stay as they are.
+        mark: Replaces the list of a batch's indices by one that also says for which inspection it is, and the
+            seed and the number of the epoch; None: lists stay as they are.
         named: The seed and the number of the epoch, once it has begun.
     """
 

@@ -406,7 +406,7 @@ class ResumableLoader(Resumable):
         return plan, kept_in_order(plan, progress, identify)
 
     def _sample_seed(self, progress: EpochProgress) -> int | None:
-        """The seed that names, with the epoch's number, the random numbers of samples; None: there is none."""
+        """The seed that names, with the epoch's number, the random numbers of samples; None: none does."""
         return None
 
     def _goes_over_dataset(self) -> bool:

@@ -46,9 +46,9 @@ what code reaches by names that it makes up (``eval``). Therefore an identity on
 compare what they make: see :mod:`seneca.workers.proof`.
 """
 
-from seneca.identity.fingerprinter import Identity, Fingerprinter, MadeOf, fingerprint
+from seneca.identity.fingerprinter import Fingerprinter, Identity, MadeOf, fingerprint
 from seneca.identity.plain import Memory
 from seneca.identity.walk import title_of
 from seneca.identity.watch import Attributes, Watch
 
-__all__ = ["Attributes", "Identity", "Fingerprinter", "MadeOf", "Memory", "Watch", "fingerprint", "title_of"]
+__all__ = ["Attributes", "Fingerprinter", "Identity", "MadeOf", "Memory", "Watch", "fingerprint", "title_of"]

@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 Chain = tuple[str, ...]
-"""The names that code reads from a value, one after the other: attributes, and constant keys as ``[key]``. Empty: the
-value itself is used."""
+"""The names that code reads from a value, one after the other: attributes, and constant keys as ``[key]``.
+Empty: the value itself is used."""
 
 IS_NONE = "is None"
 """The last step of a chain of which only is asked whether it ends at None."""

@@ -28,7 +28,7 @@ from seneca.identity.traits import traits_of
 from seneca.identity.walk import Fault, Taker, Walk, digest_of
 from seneca.identity.watch import Attributes, Watch
 
-__all__ = ["Identity", "Fingerprinter", "MadeOf", "fingerprint"]
+__all__ = ["Fingerprinter", "Identity", "MadeOf", "fingerprint"]
 
 _FORMAT = "seneca identity 3"  # raise it when equal objects get other identities than before
 

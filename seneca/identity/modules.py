@@ -34,7 +34,7 @@ def contents(name: str) -> bytes:
     """A digest of the files of a distribution, and of the distributions that it requires.
 
     An installer writes the hash of each file into RECORD, and these hashes count. A loaded file that was
-    changed after the installation counts by its content. Files that say where the distribution is installed do not
+    changed after the installation counts by its content. Files that say where the distribution is do not
     count; therefore two virtual environments agree.
 
     Args:

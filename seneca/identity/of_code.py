@@ -117,7 +117,7 @@ def _name_parts(walk: Walk, name: str, found: Mapping[str, Any]) -> None:
 
 
 def _registry_of(value: types.FunctionType) -> dict[str, Any] | None:
-    """The functions of a ``functools.singledispatch``, by the titles of their classes; None: it is none of these."""
+    """The functions of a ``functools.singledispatch``, by the titles of their classes; None: no such."""
     registry = getattr(value, "registry", None)
     if not isinstance(registry, types.MappingProxyType) or not hasattr(value, "dispatch"):
         return None

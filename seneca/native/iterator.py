@@ -26,10 +26,10 @@ from seneca.epochs.plan import EpochPlan
 from seneca.native.buffers import BatchBuffers
 from seneca.native.collate import Collation, collates_plainly
 from seneca.native.fetchers import Fetchers
-from seneca.native.user_order import UserOrder
 from seneca.native.planned_order import PlannedOrder
 from seneca.native.prefetch import Ready
 from seneca.native.session import Inputs, Session
+from seneca.native.user_order import UserOrder
 from seneca.partition import Jobs, Spent
 from seneca.transforms._apply import open_picture
 from seneca.tuning.controller import SplitController, profile_for

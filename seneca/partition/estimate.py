@@ -16,7 +16,7 @@ __all__ = ["Estimates", "Model", "Prediction", "shares_of"]
 
 @dataclass(frozen=True)
 class Prediction:
-    """A model's prediction for one split, in the steady state: the cache is full, and the first epoch is over.
+    """A model's prediction for one split in the steady state: the cache is full, the first epoch is over.
 
     Args:
         split: The split.

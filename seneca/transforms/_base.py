@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from seneca.transforms._pipeline import BY_KIND, ValueKind, NativeTransform, Size, Step
+from seneca.transforms._pipeline import BY_KIND, NativeTransform, Size, Step, ValueKind
 
 if TYPE_CHECKING:
     import numpy
@@ -24,11 +24,11 @@ __all__ = [
     "MOVES",
     "STAYS",
     "Compose",
-    "ValueKind",
     "NativeTransform",
     "Size",
     "Step",
     "Transform",
+    "ValueKind",
     "not_yet",
     "refused",
     "step",

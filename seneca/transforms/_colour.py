@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seneca.transforms._arguments import kernel, probability, rising
-from seneca.transforms._base import STAYS, ValueKind, Step, Transform, step
+from seneca.transforms._base import STAYS, Step, Transform, ValueKind, step
 
 __all__ = [
     "ColorJitter",

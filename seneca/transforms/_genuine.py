@@ -12,7 +12,15 @@ from typing import Any
 
 from seneca._runtime.packages import release_of
 
-__all__ = ["TIMM_RECIPES", "V2", "is_genuine", "is_library_code", "is_v1", "library_name", "replaced_in_torchvision"]
+__all__ = [
+    "TIMM_RECIPES",
+    "V2",
+    "is_genuine",
+    "is_library_code",
+    "is_v1",
+    "library_name",
+    "replaced_in_torchvision",
+]
 
 V1 = ("torchvision.transforms.transforms", "torchvision.transforms.autoaugment")
 V2 = "torchvision.transforms.v2."

@@ -22,7 +22,7 @@ from seneca.transforms._arguments import (
     rising,
     side,
 )
-from seneca.transforms._base import MOVES, ValueKind, Size, Step, Transform, not_yet, step
+from seneca.transforms._base import MOVES, Size, Step, Transform, ValueKind, not_yet, step
 from seneca.transforms._genuine import is_v1
 
 __all__ = [

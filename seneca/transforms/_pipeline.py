@@ -25,11 +25,11 @@ __all__ = [
     "BY_KIND",
     "DTYPES",
     "Decode",
-    "ValueKind",
     "NativeTransform",
     "Pipeline",
     "Size",
     "Step",
+    "ValueKind",
     "compile_transform",
     "runs_natively",
 ]

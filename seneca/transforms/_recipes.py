@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seneca.transforms._arguments import NotNative, colour, fill_of, one_of, warp_filter, warping_of, whole
-from seneca.transforms._base import ValueKind, Step, Transform, refused
+from seneca.transforms._base import Step, Transform, ValueKind, refused
 from seneca.transforms._genuine import is_library_code, is_v1
 from seneca.transforms._timm import mixed_chains, spread
 

@@ -24,10 +24,10 @@ from seneca.transforms._base import (
     MOVES,
     STAYS,
     Compose,
-    ValueKind,
     NativeTransform,
     Step,
     Transform,
+    ValueKind,
     refused,
 )
 from seneca.transforms._genuine import V2, is_library_code, library_name, replaced_in_torchvision
@@ -372,7 +372,8 @@ class Recogniser(Followed):
         holds = self.holds
         if holds != "picture" and (name.startswith("timm.") or holds not in BY_NAME[name].on_tensors):
             raise NotNative(
-                f"{name} gives different pixels on {WORDS[holds]} than on a PIL image; move it before {self.behind}"
+                f"{name} gives different pixels on {WORDS[holds]} than on a PIL image; move it before "
+                f"{self.behind}"
             )
         made = _read(name, step if self.beside is None else self._filled(step), holds)
         return WithMaskFill(made, mask_fill) if mask_fill else made

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from seneca.transforms._arguments import NotNative, channels, interpolation_of, probability, rising, whole
-from seneca.transforms._base import ValueKind, Step, Transform, step
+from seneca.transforms._base import Step, Transform, ValueKind, step
 from seneca.transforms._geometry import CenterCrop, Resize
 from seneca.transforms._pipeline import DTYPES
 

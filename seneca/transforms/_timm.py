@@ -277,7 +277,9 @@ def _level(function: Any) -> Level:
 def _part_of(name: str, op: Any) -> tuple[str, float, float]:
     """One of timm's ``AugmentOp``: the operation, its probability and its magnitude."""
     kind = type(op)
-    if (kind.__module__, kind.__qualname__) != (TIMM_RECIPES, "AugmentOp") or not is_library_code(kind.__call__):
+    if (kind.__module__, kind.__qualname__) != (TIMM_RECIPES, "AugmentOp") or not is_library_code(
+        kind.__call__
+    ):
         raise NotNative(f"{name} has {kind.__qualname__}, which is not an AugmentOp of timm's")
     known = FUNCTIONS.get(op.name)
     functions = (op.aug_fn, getattr(op.level_fn, "func", op.level_fn))

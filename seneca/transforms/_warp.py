@@ -19,7 +19,7 @@ from seneca.transforms._arguments import (
     warp_filter,
     warping_of,
 )
-from seneca.transforms._base import MOVES, ValueKind, Step, Transform, not_yet, step
+from seneca.transforms._base import MOVES, Step, Transform, ValueKind, not_yet, step
 from seneca.transforms._genuine import is_v1
 
 __all__ = ["ElasticTransform", "RandomAffine", "RandomPerspective", "RandomRotation"]

@@ -32,7 +32,7 @@ from typing import NamedTuple
 from seneca._runtime.private_files import open_private
 from seneca._runtime.segment_folder import segment_folder
 
-__all__ = ["SILENT_S", "CoreTable", "CoreNeed", "core_table_path"]
+__all__ = ["SILENT_S", "CoreNeed", "CoreTable", "core_table_path"]
 
 logger = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from seneca._runtime.finalizers import LAST, finalize
 from seneca._runtime.private_files import NotPrivate
 from seneca._runtime.warn import warn
 from seneca.partition.cores import Need, Threads, shares
-from seneca.tuning.core_table import CoreTable, CoreNeed, core_table_path
+from seneca.tuning.core_table import CoreNeed, CoreTable, core_table_path
 
 __all__ = ["CoreShare"]
 

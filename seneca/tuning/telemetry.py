@@ -262,7 +262,7 @@ class Telemetry:
 
 
 def stall_parts(spent: dict[str, int], threads: int, computing: int) -> dict[str, int]:
-    """The part of each cause in the time of the training loop. All are nanoseconds of the same stretch of time.
+    """Each cause's part in the time of the training loop. All are nanoseconds of the same stretch of time.
 
     The parts are DS-Analyzer's (Mohan et al., VLDB '21, section 3), as ``seneca analyze`` tells them:
     preparing costs what the threads need for it beyond the time that the loop computes; storage costs what

@@ -45,7 +45,7 @@ from seneca.tuning.neighbours import neighbours_text
 from seneca.workers import explained
 from seneca.workers.inspection import Inspection
 from seneca.workers.prepare import Preparer
-from seneca.workers.proof import ProofTable, Marks, ProofState
+from seneca.workers.proof import Marks, ProofState, ProofTable
 from seneca.workers.session import WorkersSession
 from seneca.workers.terms import Batch, PlannedBatch, Terms
 
@@ -301,7 +301,11 @@ class SharedDataset(faces.SharedDataset):
         """The attributes of the dataset that making items has changed, if its names may have changed."""
         inspection = self._inspection
         changed = [] if self.key is not None else inspection.changed_attributes()
-        if changed and self._proof_table.take_inspection() and inspection.has_same_names(self.dataset, self._options):
+        if (
+            changed
+            and self._proof_table.take_inspection()
+            and inspection.has_same_names(self.dataset, self._options)
+        ):
             return []
         return changed
 

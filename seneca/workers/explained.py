@@ -10,7 +10,7 @@ from seneca._core.digests import compared
 from seneca._core.segment import Segment
 from seneca.data.support import Support
 from seneca.forms import Form
-from seneca.workers.proof import ProofTable, ProofState, may_be_made_again
+from seneca.workers.proof import ProofState, ProofTable, may_be_made_again
 from seneca.workers.terms import Terms
 
 __all__ = [

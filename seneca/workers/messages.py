@@ -35,9 +35,7 @@ __all__ = ["BEGUN", "Context", "Results", "WorkerInit", "shared_zeros"]
 
 BEGUN = -1  # stands in the place of a batch's number: the worker has called the user's worker_init_fn
 
-_inherited: list[
-    mmap.mmap
-] = []  # stays mapped: arrays may be in it after torch has moved the tensor's bytes
+_inherited: list[mmap.mmap] = []  # stays mapped: arrays may be in it after torch has moved the tensor's bytes
 
 
 def shared_zeros(words: int) -> torch.Tensor:

@@ -24,11 +24,11 @@ from seneca.data.suspects import Suspects
 from seneca.forms import Form
 from seneca.workers.batch import BatchContext, Making
 from seneca.workers.proof import (
-    ProofTable,
     Evidence,
     Marks,
     Proof,
     ProofState,
+    ProofTable,
     drawing,
     example_of,
     may_be_made_again,
@@ -169,7 +169,10 @@ class Preparer:
         planned = (
             indices if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples) else None
         )
-        with self._in_use, contextlib.nullcontext() if self._remote is None else self._remote.batch(inspection):
+        with (
+            self._in_use,
+            contextlib.nullcontext() if self._remote is None else self._remote.batch(inspection),
+        ):
             if self._seeded is not None:
                 self._begin_exact(indices, samples)
             self._begin_inspection(inspection)
@@ -216,8 +219,9 @@ class Preparer:
                 self._proof_table.write(names, ProofState.UNPROVABLE, unstable_text(samples[0]))
         if self._proof_table.read(names) is ProofState.UNPROVABLE:
             raise ValueError(
-                f"share='exact' is not possible here, because {self._proof_table.text}, though Python's, NumPy's "
-                "and torch's generators are set alike; draw its numbers from these, or give another share"
+                f"share='exact' is not possible here, because {self._proof_table.text}, though Python's, "
+                "NumPy's and torch's generators are set alike; draw its numbers from these, or give another "
+                "share"
             )
 
     def _begin_inspection(self, inspection: int) -> None:

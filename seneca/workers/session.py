@@ -121,7 +121,7 @@ class WorkersSession:
         return same_job_text(cache, self)
 
     def told_of_servers(self) -> str:
-        """In plain words: who shares the files, as a line more; empty: no server does."""
+        """Describe which servers share the files, as one more line; empty: none does."""
         names = ", ".join(one.name for one in self.servers or ())
         return f"\nfiles are shared with other hosts by {names}" if names else ""
 

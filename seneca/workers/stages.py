@@ -1,4 +1,4 @@
-"""Wrappers that worker processes put around the stages of a dataset: own random numbers for each sample, and clocks.
+"""Wrappers of a dataset's stages in worker processes: own random numbers for each sample, and clocks.
 
 torch seeds each worker process, and the items of a worker draw one after the other. Therefore an item depends
 on the number of workers, and on what its worker made before. With ``share="exact"`` it must not::

@@ -18,7 +18,7 @@ from seneca._runtime.memory import free_memory
 from seneca._runtime.regular_files import Piece
 from seneca.cache.room import folder_in_force, free_space
 from seneca.cli.analyze.stalls import parts_of_batches
-from seneca.cli.analyze.trace import LoaderAlone, Deep
+from seneca.cli.analyze.trace import Deep, LoaderAlone
 from seneca.cli.planning.plan import reads_ahead
 from seneca.partition import TORCH, Cost, Jobs, Prediction, Profile, Reading, Size, solve
 from seneca.partition.torch_model import spread_by_waits

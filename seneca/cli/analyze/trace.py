@@ -12,7 +12,7 @@ import numpy as np
 
 from seneca.cli.analyze.inject.seneca_analyze_hooks import BATCH, IDLE, RECORD, STEP
 
-__all__ = ["LoaderAlone", "Deep", "Epochs", "Run", "read_trace"]
+__all__ = ["Deep", "Epochs", "LoaderAlone", "Run", "read_trace"]
 
 RECORDS = np.dtype(
     [
@@ -44,7 +44,7 @@ class Epochs:
         steps: The records of the steps, one array an epoch.
         batches: The records of the batches, of all epochs together.
         idle: The records of how long the GPU had nothing to do, one array an epoch.
-        causes: The seconds that Seneca's native path waited, by cause; None: the loader does not run natively.
+        causes: The seconds that Seneca's native path waited, by cause; None: the loader is not native.
         remedies: What would help it, by its own model, with the share that this would remove.
         advice: What helps in general, where its model cannot be asked.
         together: Whether that process is in a group with the other ranks, whose steps wait for each other.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Finding", "CheckStatus", "ok", "problem", "unknown", "warning"]
+__all__ = ["CheckStatus", "Finding", "ok", "problem", "unknown", "warning"]
 
 
 class CheckStatus(str, Enum):

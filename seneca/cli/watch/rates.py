@@ -4,8 +4,8 @@
 
     segments() --RateMeter.update(), again and again--> CacheRates, each with its JobRates --> top, report
 
-Pure: the caller takes the snapshots, and says when. A rate is of the time between two tellings of a process, and not of
-that between two snapshots. Therefore it is exact also where a batch takes longer than that.
+Pure: the caller takes the snapshots, and says when. A rate is of the time between two tellings of a
+process, and not of that between two snapshots. Therefore it is exact also where a batch takes longer.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Recording:
         self._heard_at: list[float] = []
 
     def add(self, seen: Sequence[CacheRates], at_s: float) -> None:
-        """Take in one snapshot, ``at_s`` seconds after the first. What was before the first job is left out."""
+        """Take in a snapshot, ``at_s`` seconds after the first. Those before the first job are left out."""
         if not self.jobs and not any(cache.jobs for cache in seen):
             return
         for cache in seen:

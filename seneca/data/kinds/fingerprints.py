@@ -11,7 +11,7 @@ from seneca._runtime.packages import release_of
 from seneca.data.kinds.kind import Request, class_name
 from seneca.data.stages import number_of
 from seneca.epochs.generators import fixed_generators
-from seneca.identity import Identity, Fingerprinter, MadeOf
+from seneca.identity import Fingerprinter, Identity, MadeOf
 
 __all__ = ["Fingerprints", "fingerprint_init", "fingerprint_items", "seeds_only"]
 

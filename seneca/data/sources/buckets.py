@@ -206,7 +206,7 @@ def _named(error: Exception, scheme: str) -> tuple[int | None, str]:
 
 
 def _is_late(error: Exception) -> bool:
-    """Whether it is a TimeoutError: Python's, or asyncio's, which was a different class before Python 3.11."""
+    """Whether it is a TimeoutError: Python's, or asyncio's, which was its own class before Python 3.11."""
     return any(kind.__name__ == "TimeoutError" for kind in type(error).__mro__)
 
 

@@ -7,8 +7,8 @@ compares what it makes::
     while it shares      it makes samples anyway                 --> likewise
                          it makes some that it is served again   --> equal to what it was served?
 
-What each sample came to when it was first made is stored in the segment as a digest (csrc/store/sn_digests.h). The
-more samples have agreed, the fewer are made again (:mod:`seneca.confidence`).
+What each sample came to when it was first made is kept in the segment as a digest (csrc/store/sn_digests.h).
+The more samples have agreed, the fewer are made again (:mod:`seneca.confidence`).
 
 Examples are made with random generators in fixed states, which are put back afterwards. The dataset's
 fingerprint chooses them.
@@ -21,7 +21,6 @@ Two kinds of datasets can show nothing, and sharing then rests on the fingerprin
 """
 
 from seneca.epochs.generators import drawing
-from seneca.workers.proof.table import ProofTable, ProofState
 from seneca.workers.proof.evidence import Evidence, unstable_text
 from seneca.workers.proof.examples import (
     compare_served,
@@ -32,13 +31,14 @@ from seneca.workers.proof.examples import (
 )
 from seneca.workers.proof.marks import Marks
 from seneca.workers.proof.prove import Proof
+from seneca.workers.proof.table import ProofState, ProofTable
 
 __all__ = [
-    "ProofTable",
     "Evidence",
     "Marks",
     "Proof",
     "ProofState",
+    "ProofTable",
     "compare_served",
     "digest_of_payload",
     "drawing",

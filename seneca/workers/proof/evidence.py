@@ -30,7 +30,6 @@ from seneca.data.stages import KeptStages, Stages
 from seneca.epochs.generators import drawing, set_generators
 from seneca.errors import SegmentError
 from seneca.forms import Form
-from seneca.workers.proof.table import ProofTable, ProofState
 from seneca.workers.proof.examples import (
     NOTHING,
     Example,
@@ -41,6 +40,7 @@ from seneca.workers.proof.examples import (
     stays_the_same,
 )
 from seneca.workers.proof.marks import Marks
+from seneca.workers.proof.table import ProofState, ProofTable
 from seneca.workers.stages import SeededStages
 from seneca.workers.terms import Terms
 

@@ -15,7 +15,6 @@ from seneca._core.segment import Segment
 from seneca.data.stages import Pictures
 from seneca.errors import SegmentError
 from seneca.forms import Form
-from seneca.workers.proof.table import ProofTable, ProofState
 from seneca.workers.proof.evidence import Evidence, changing_text, unstable_text
 from seneca.workers.proof.examples import (
     Example,
@@ -25,6 +24,7 @@ from seneca.workers.proof.examples import (
     may_be_made_again,
     stays_the_same,
 )
+from seneca.workers.proof.table import ProofState, ProofTable
 from seneca.workers.terms import Terms
 
 __all__ = ["Proof"]
@@ -135,9 +135,16 @@ class Proof:
             and (why := depends_on_its_batch(self.terms.stages, _chosen(self.terms, MOST_BESIDE)))
         ):
             found = _Found(ProofState.UNPROVABLE if self._vouched else ProofState.REFUSED, why)
-        if found.verdict is ProofState.UNPROVABLE and not self._vouched and self._changed() and not had_changed:
+        if (
+            found.verdict is ProofState.UNPROVABLE
+            and not self._vouched
+            and self._changed()
+            and not had_changed
+        ):
             found = _Found(ProofState.REFUSED, changing_text(found.text))
-        self._proof_table.write(self.terms.names, found.verdict, found.text, inspection=inspection, lasts=found.lasts)
+        self._proof_table.write(
+            self.terms.names, found.verdict, found.text, inspection=inspection, lasts=found.lasts
+        )
         return found.verdict is not ProofState.REFUSED
 
     def _compare(self, samples: Sequence[int], before: bool) -> _Found:

@@ -11,7 +11,7 @@ from seneca.data.stages import number_of
 from seneca.workers.messages import shared_zeros
 from seneca.workers.terms import Names
 
-__all__ = ["ProofTable", "ProofState"]
+__all__ = ["ProofState", "ProofTable"]
 
 TEXT_BYTES = 1024
 MOST_INSPECTIONS = 32  # that all processes of a dataset make together because items bind attributes anew

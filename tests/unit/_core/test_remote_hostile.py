@@ -118,7 +118,7 @@ def test_a_server_whose_values_are_all_wrong_is_left_alone(answer):
         remote = server.remote()
         for sample in range(MOST_WRONG - 1):
             assert remote.get(DATASET, sample, FILE) is None
-        assert not remote.counts(0)["left_alone"], "a few wrong values are deleted, and others take their place"
+        assert not remote.counts(0)["left_alone"], "a few wrong values are deleted, others take their place"
         for sample in range(10):
             assert remote.get(DATASET, sample, FILE) is None
         seen = remote.counts(0)

@@ -8,8 +8,8 @@ import pytest
 from engine import HEADER, Place, Process
 
 from seneca import errors
-from seneca._core.snapshot import anyone_alive, discard, snapshot
 from seneca._core.segment import KEEP_FOREVER
+from seneca._core.snapshot import anyone_alive, discard, snapshot
 
 
 @pytest.fixture

@@ -45,7 +45,9 @@ def test_a_method_that_comes_to_run_counts_with_all_it_reads():
 
 
 def test_a_whole_fingerprint_counts_all():
-    names = [Fingerprinter().identify(made(HEAD.format(1, unread, "return self.read"))).here for unread in (1, 2)]
+    names = [
+        Fingerprinter().identify(made(HEAD.format(1, unread, "return self.read"))).here for unread in (1, 2)
+    ]
     assert names[0] != names[1]
 
 

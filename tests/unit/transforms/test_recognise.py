@@ -372,11 +372,20 @@ def test_what_is_refused_says_which_step_and_why(transform, words):
         (lambda v: [v.ConvertImageDtype(torch.float32), v.ToTensor()], "ConvertImageDtype gets a PIL image"),
         (lambda v: [v.RandomErasing(), v.ToTensor()], "RandomErasing gets a PIL image"),
         (lambda v: [v.ToTensor(), v.Resize((8, 9))], "Resize gives different pixels on a float tensor"),
-        (lambda v: [v.ToTensor(), v.RandomResizedCrop(9)], "RandomResizedCrop gives different pixels on a float tensor"),
+        (
+            lambda v: [v.ToTensor(), v.RandomResizedCrop(9)],
+            "RandomResizedCrop gives different pixels on a float tensor",
+        ),
         (lambda v: [v.PILToTensor(), v.Resize((8, 9), antialias=False)], "Resize has antialias=False"),
         (lambda v: [v.PILToTensor(), v.RandomResizedCrop(9, antialias=None)], "has antialias=None"),
-        (lambda v: [v.PILToTensor(), v.ColorJitter(hue=0.1)], "ColorJitter gives different pixels on a uint8 tensor"),
-        (lambda v: [v.PILToTensor(), v.RandomGrayscale()], "RandomGrayscale gives different pixels on a uint8 tensor"),
+        (
+            lambda v: [v.PILToTensor(), v.ColorJitter(hue=0.1)],
+            "ColorJitter gives different pixels on a uint8 tensor",
+        ),
+        (
+            lambda v: [v.PILToTensor(), v.RandomGrayscale()],
+            "RandomGrayscale gives different pixels on a uint8 tensor",
+        ),
         (lambda v: [v.ToTensor(), v.Pad(1, 1)], "Pad has fill=1 on a float tensor"),
         (lambda v: [v.ToTensor(), NORMALIZE, v.CenterCrop(9)], "move it before Normalize"),
         (lambda v: [v.ToTensor(), NORMALIZE, v.Pad(1)], "Pad gives different pixels on a normalised tensor"),

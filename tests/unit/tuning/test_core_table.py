@@ -16,7 +16,7 @@ from sizes import size
 
 from seneca.segments import segments
 from seneca.tuning import core_table
-from seneca.tuning.core_table import CoreTable, CoreNeed, core_table_path
+from seneca.tuning.core_table import CoreNeed, CoreTable, core_table_path
 
 HALF = CoreNeed(7, 0.5, 0.25, False)
 ALL = CoreNeed(7, 1.5, 0.125, True)

@@ -11,7 +11,7 @@ from rights import NOBODY, as_root
 from seneca._runtime.cgroups import Cores
 from seneca._runtime.warn import SenecaWarning
 from seneca.tuning import cores
-from seneca.tuning.core_table import CoreTable, CoreNeed, core_table_path
+from seneca.tuning.core_table import CoreNeed, CoreTable, core_table_path
 from seneca.tuning.cores import CoreShare
 
 GROUP = 7
@@ -214,7 +214,9 @@ def planted(request, host):
 
 def test_where_the_board_cannot_be_used_a_loader_takes_the_cores_that_there_are(host, planted, monkeypatch):
     monkeypatch.setattr(cores, "_warned_of", set())
-    with pytest.warns(SenecaWarning, match=f"as if it were alone.*: {core_table_path()} .*; remove it") as told:
+    with pytest.warns(
+        SenecaWarning, match=f"as if it were alone.*: {core_table_path()} .*; remove it"
+    ) as told:
         loader = Loader(host, most=8)
         loader.work(20, cpu=4.0, stalled=1.0)
         second = Loader(host, most=8)

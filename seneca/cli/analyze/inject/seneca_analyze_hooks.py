@@ -115,7 +115,7 @@ class Sparse:
 
 
 class Thread(threading.local):
-    """One thread's use of CPU and storage so far. Its files stay open, because opening them costs more than reading.
+    """One thread's use of CPU and storage. Its files stay open: opening them costs more than reading.
 
     A thread that has not left its core since they were read has waited for none, and storage gave it nothing
     that it waited for. Then they are not read again: that would take most of the time of a record.

@@ -9,7 +9,7 @@ import pytest
 from profiles import round_profile
 
 from seneca.cli.analyze import deep
-from seneca.cli.analyze.trace import RECORDS, LoaderAlone, Deep
+from seneca.cli.analyze.trace import RECORDS, Deep, LoaderAlone
 from seneca.partition import Cost, Profile, Reading
 
 

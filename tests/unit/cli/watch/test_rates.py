@@ -9,7 +9,7 @@ S = 1_000_000_000
 
 
 def snapshots(*found, every_ms=1000, window_s=1.0):
-    """What the last of these snapshots shows; each is a list of one segment's jobs, or a tuple of segments."""
+    """The rates of the last of these snapshots: each a list of one segment's jobs, or a tuple of segments."""
     watch = RateMeter(window_s)
     for number, one in enumerate(found):
         seen = watch.update(one if isinstance(one, tuple) else [segment(*one)], BEGAN_MS + number * every_ms)
@@ -56,7 +56,9 @@ def test_a_rate_is_of_the_window_where_tellings_are_closer():
     watch = RateMeter(1.0)
     for number in range(30):
         delivered = 0 if number < 15 else (number - 15) * 10
-        (cache,) = watch.update([segment(job(work(BEGAN_MS + number * 100, delivered)))], BEGAN_MS + number * 100)
+        (cache,) = watch.update(
+            [segment(job(work(BEGAN_MS + number * 100, delivered)))], BEGAN_MS + number * 100
+        )
     assert cache.jobs[0].samples_per_s == pytest.approx(100)
     assert cache.jobs[0].done.ns == S
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from seneca.workers.proof.table import MOST_INSPECTIONS, TEXT_BYTES, ProofTable, ProofState
+from seneca.workers.proof.table import MOST_INSPECTIONS, TEXT_BYTES, ProofState, ProofTable
 
 NAMES, OTHERS = (b"source", 1, 2), (b"source", 1, 3)
 
@@ -41,4 +41,6 @@ def test_another_process_writes_what_this_one_reads(table):
 def test_a_long_text_is_cut_and_the_inspections_are_counted_all_the_same(table):
     table.write(NAMES, ProofState.REFUSED, "é" * TEXT_BYTES)
     assert table.text == "é" * (TEXT_BYTES // 2)
-    assert [table.take_inspection() for _ in range(MOST_INSPECTIONS + 1)] == [True] * MOST_INSPECTIONS + [False]
+    assert [table.take_inspection() for _ in range(MOST_INSPECTIONS + 1)] == [True] * MOST_INSPECTIONS + [
+        False
+    ]
