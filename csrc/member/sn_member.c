@@ -16,7 +16,7 @@
 #include "sn_pacing.h"
 
 #define TELL_AT_ONCE 16384u /* places, in each draw: half a millisecond */
-#define RECHECK_MS 10    /* the longest wait for the lock; without it, what is awaited is checked again later */
+#define RECHECK_MS 10       /* the longest wait for the lock; without it, what is awaited is checked again later */
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */
@@ -422,7 +422,7 @@ static void make_apart(sn_item *item)
 }
 
 int sn_member_check_awaited(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
-                         const uint64_t blamed[SN_MAX_ROWS / 64])
+                            const uint64_t blamed[SN_MAX_ROWS / 64])
 {
     sn_segment *segment = member->segment;
     sn_chooser *chooser = &member->chooser;

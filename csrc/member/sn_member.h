@@ -88,7 +88,7 @@ void sn_member_near(sn_member *member, const sn_rendezvous *near);
  * 0; SN_BUSY without the lock: with `takes_over`, or if its peer is blamed, a place is made from storage and for nobody
  * else; the others are as they were. */
 int sn_member_check_awaited(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
-                         const uint64_t blamed[SN_MAX_ROWS / 64]);
+                            const uint64_t blamed[SN_MAX_ROWS / 64]);
 
 /* Whether it may draw now, or is to wait for a member that is far behind in the same order: see sn_pacing.h. Asked again
  * and again; `patience_ns`: while that one finishes nothing. Takes no lock. */

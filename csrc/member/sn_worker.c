@@ -201,7 +201,7 @@ static void make_apart(sn_item *item)
 }
 
 int sn_worker_check_awaited(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
-                         int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64])
+                            int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64])
 {
     sn_segment *segment = worker->client.holder ? worker->client.holder->segment : NULL;
 

@@ -46,7 +46,7 @@ void sn_worker_name_files(sn_worker *worker, uint32_t files_name);
 /* Check again what those of these places await that await anything: as sn_member_check_awaited(). What is settled is
  * also told to the member in this row, so that it wants no copy any more. */
 int sn_worker_check_awaited(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
-                         int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64]);
+                            int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64]);
 
 /* As a member's. -ENOMEM: they stay held until the worker is closed. */
 int sn_worker_done(sn_worker *worker, const sn_item *items, uint32_t n_items);

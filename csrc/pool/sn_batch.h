@@ -78,8 +78,8 @@ typedef struct {
     uint64_t *checked;    /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
     _Atomic uint8_t
         *changes;   /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
-    uint32_t files_name;  /* names the files as they were when the epoch began, see sn_client */
-    sn_note *notes; /* sample -> its note, written as it is drawn; NULL: not wanted */
+    uint32_t files_name;        /* names the files as they were when the epoch began, see sn_client */
+    sn_note *notes;             /* sample -> its note, written as it is drawn; NULL: not wanted */
     _Atomic uint32_t *progress; /* counts the places that are finished, for other jobs; NULL: not wanted */
 } sn_context;
 

@@ -131,7 +131,7 @@ static void find_ready(sn_copy_wait *await, sn_pool *pool)
 
 /* Under the lock: check again what one batch awaits. `what`: only for places that await this; 0: for all. */
 static void check_awaited(sn_pool *pool, sn_member *member, sn_batch *batch, uint32_t what, int takes_over,
-                       const uint64_t *blamed)
+                          const uint64_t *blamed)
 {
     sn_item *items[AT_ONCE];
     uint32_t n = 0;
