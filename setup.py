@@ -23,7 +23,7 @@ NATIVE = sys.platform.startswith("linux")  # elsewhere Seneca is plain torch, wi
 CFLAGS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow"]
 CFLAGS += os.environ.get("SENECA_CFLAGS", "").split()
 LDFLAGS = os.environ.get("SENECA_LDFLAGS", "").split()
-MODULES = ["codes", "rng", "files", "op", "plan", "codec", "segment", "telemetry", "look"]
+MODULES = ["codes", "rng", "files", "op", "plan", "codec", "segment", "telemetry", "snapshot"]
 HEADERS = sorted(glob.glob("csrc/**/*.h", recursive=True) + glob.glob("csrc/**/*.def", recursive=True))
 AT_A_TIME = len(os.sched_getaffinity(0)) if NATIVE else 1  # compilers
 MODULES += ["participant", "member", "worker", "remote", "pool", "fetches", "undecoded", "digests"]

@@ -6,8 +6,8 @@ Method: three measurements, each with ``check_every`` as it is by default.
   each with a cache of its own that holds all samples. They load epochs in turn, ``--rounds`` times. What is
   compared is an epoch's CPU time in all threads, and its time by the clock. The default costs less than the
   noise. Therefore ``--times-more`` as many checks are made, and the difference is divided by that.
-* **Joining**: a second job joins a cache. The time from its first look at the dataset to its first verdict,
-  less what it took to make the examples.
+* **Joining**: a second job joins a cache. The time from its first inspection of the dataset to its first
+  verdict, less what it took to make the examples.
 * **A lie**: two jobs share a dataset. Amid an epoch one of them begins to make other items, which no
   fingerprint can see. Counted is what both are served from the cache from there on.
 

@@ -6,8 +6,8 @@ slower is a job by that, and how much CPU time does a sample cost more?
 Method. Jobs run at once, as in bench_jobs.py. By the clock that they share, they all publish during one
 window, are all silent for two, and publish again for one: that is a round, and one follows another in the
 same jobs. A drift of the machine thus falls on both sides alike. The table shows the mean over the rounds of
-publishing over silent, with its standard error. Nobody watches meanwhile, because a look does not concern the
-jobs: ``seneca top`` costs what its own process takes.
+publishing over silent, with its standard error. Nobody watches meanwhile, because a snapshot does not
+concern the jobs: ``seneca top`` costs what its own process takes.
 
     python -m bench.bench_telemetry --data train/
 """

@@ -1,4 +1,4 @@
-"""What a number of samples that two jobs have compared says about those that they have not."""
+"""How far compared samples of two jobs vouch for samples that were not compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def differing_at_most(compared: int) -> float:
 
 
 def in_words(compared: int, n_samples: int) -> str:
-    """In plain words: how many samples were compared, and what that means.
+    """Describe how many samples were compared, and what that means.
 
     Example:
         >>> in_words(3104, 10_000)

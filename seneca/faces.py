@@ -173,7 +173,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     @property
     def check_worker_number_rationality(self) -> Callable[[], None]:  # type: ignore[override]
-        """What warns of more workers than cores: torch itself, so that users' filters of its text match.
+        """Let torch itself warn of more workers than cores, so that users' filters of its text match.
 
         Nothing warns of ``num_workers="auto"``, which nobody has chosen too large.
         """
@@ -194,7 +194,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     @abstractmethod
     def stats(self) -> dict[str, Any]:
-        """What this loader did so far."""
+        """Counters of this loader so far."""
 
     @abstractmethod
     def diagnose(self) -> Any:
@@ -294,7 +294,7 @@ class SharedDataset(torch.utils.data.Dataset[Any], ABC):
 
     @abstractmethod
     def stats(self) -> dict[str, Any]:
-        """What this job's processes did with this dataset so far."""
+        """Counters of this job's processes with this dataset so far."""
 
 
 def _nothing() -> None:

@@ -147,7 +147,7 @@ class DataLoader(faces.DataLoader[_T_co]):
 
     @property
     def _pins(self) -> bool:
-        """Whether batches lie in page-locked memory, from which a GPU copies by itself."""
+        """Whether batches are in page-locked memory, from which a GPU copies by itself."""
         on_cuda = self._device is not None and self._device.type == "cuda"
         return (self.pin_memory or on_cuda) and torch.cuda.is_available()
 
@@ -199,7 +199,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         if isinstance(self.dataset, SharedDataset):
             self.dataset.loaded_with(self.worker_init_fn)
             return self.dataset.look()
-        look = functools.partial(
+        inspect = functools.partial(
             inspect_dataset,
             self.dataset,
             key=self.key,
@@ -209,10 +209,10 @@ class DataLoader(faces.DataLoader[_T_co]):
             memory=self._memory,
             verify_files=self.verify_files,
         )
-        support = look(for_workers=False)
+        support = inspect(for_workers=False)
         if support.name != "native" or support.stages is not None or not self._not_native_because(support):
             return support
-        return look()
+        return inspect()
 
     def _still_suits(self, iterator: Any) -> bool:
         """Whether a persistent iterator can load another epoch.
@@ -271,7 +271,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         return self._goes_over_dataset() or (exchanges and self._kind(subsets=True) is Kind.SUBSET)
 
     def _drawn_batches(self, planned: OpportunisticBatchSampler) -> EpochBatches:
-        planned.looked = True  # this loader has looked, before it made or reset the iterator
+        planned.looked = True  # this loader has inspected it, before it made or reset the iterator
         return planned.epoch_batches(self._epoch_of_iterator(), self)
 
     def _batches_ahead(self) -> int:
@@ -291,7 +291,7 @@ class DataLoader(faces.DataLoader[_T_co]):
     def explain(self) -> str:
         """Say in plain words how this dataset is loaded, what of it is shared, with whom, and why not more.
 
-        This looks at the dataset as it is now, as the beginning of an epoch does.
+        This inspects the dataset as it is now, as the beginning of an epoch does.
 
         Returns:
             One line with that. If anything is shared, a second line says what the dataset's fingerprint
@@ -316,7 +316,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         return "\n".join([first, *more])
 
     def _besides(self, support: Support) -> list[str]:
-        """In plain words: what of the user's is used on the native path."""
+        """Describe what of the user's code is used on the native path."""
         found = []
         if not self._plans_order():
             found.append(f"the order is that of {type(self._orders()[1]).__name__}")
@@ -327,11 +327,11 @@ class DataLoader(faces.DataLoader[_T_co]):
         return found
 
     def _of_seed(self) -> str:
-        """In plain words: with which jobs exact copies are shared; empty: copies are not exact."""
+        """Describe with which jobs exact copies are shared; empty: copies are not exact."""
         return seed_text(has_generator=bool(self._generators())) if self.share == "exact" else ""
 
     def stats(self) -> dict[str, Any]:
-        """What this loader did so far, in all its epochs.
+        """Counters of this loader so far, in all its epochs.
 
         Returns:
             A dict:
@@ -415,9 +415,9 @@ class DataLoader(faces.DataLoader[_T_co]):
             >>> loader.diagnose().delivered
             600
         """
-        found = self._session.diagnosis(may_look=True)
+        found = self._session.diagnosis(may_measure=True)
         if self._shared is not None:
-            found = self._shared._session.diagnosis(may_look=True) or found
+            found = self._shared._session.diagnosis(may_measure=True) or found
         if found is None:
             raise RuntimeError(NOTHING_TO_SAY)
         return found

@@ -169,7 +169,7 @@ def workers_of(value: Any) -> int:
         more than cores, because workers of torch that wait for storage use none.
 
     Raises:
-        ValueError: The value is another text.
+        ValueError: The value is a text other than ``"auto"``.
     """
     if isinstance(value, AutoWorkers) or value == "auto":
         cores = max(1, math.ceil(cores_allowed().number))
@@ -222,7 +222,7 @@ def _check_cache(value: Any) -> None:
         if not value or "\0" in value:
             raise ValueError(f'cache={value!r} is not a name; write "auto" or a few letters')
     elif value is not None and type(value).__module__ == "builtins":
-        # This module cannot import SampleCache, but it knows that a number or a list is none.
+        # This module cannot import SampleCache, but it can refuse a number or a list.
         raise ValueError(f'cache is "auto", a name, a seneca.SampleCache or None, but got {value!r}')
 
 
@@ -437,7 +437,7 @@ class Options:
 
     @property
     def channels_last(self) -> bool:
-        """Whether the channels of a pixel lie together in memory."""
+        """Whether the channels of a pixel are adjacent in memory."""
         return str(self.memory_format) == "torch.channels_last"
 
     @property

@@ -1,8 +1,8 @@
-"""The segments of this host as somebody sees them who does not use them: found, looked at, shrunk, removed.
+"""The segments of this host as somebody sees them who does not use them: found, inspected, shrunk, removed.
 
-Whoever looks is no participant. A segment is opened for reading, nothing is mapped or locked, and nobody
-notices (``csrc/shm/sn_look.h``). What another user owns, or another version of Seneca made, is listed and not
-opened further.
+Whoever calls this is no participant. A segment is opened for reading, nothing is mapped or locked, and nobody
+notices (``csrc/shm/sn_snapshot.h``). What another user owns, or another version of Seneca made, is listed and
+not opened further.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from seneca._core.codes import Unlinked
-from seneca._core.look import anyone_alive, discard, left_behind, look
-from seneca._core.look import shrink as shrink_once
 from seneca._core.segment import GRANULE, KEEP_FOREVER
+from seneca._core.snapshot import anyone_alive, discard, left_behind, snapshot
+from seneca._core.snapshot import shrink as shrink_once
 from seneca._runtime.regular_files import above_standard, kind_of
 from seneca.cache import folder_in_force, path_of, split_text, user_name
 from seneca.cache.objects import opened
@@ -40,15 +40,15 @@ __all__ = [
 ]
 
 SHRINK_FOR_S = 10.0  # the longest that shrinking waits for payloads that are in use
-LOOK_EVERY_S = 0.05
+RETRY_EVERY_S = 0.05
 ANY_PACE = 2**32 - 1  # a training step that takes whatever it is given
 JOIN_HALF_LIFE_S = 1800.0  # as in csrc/store/sn_join.h
-UNKNOWN_COST_S = 1e-3  # of a sample, where nobody has published it
+UNKNOWN_COST_S = 1e-3  # of a sample, where it is not known
 NAME = re.compile(r"seneca-(\d+)-(.+)", re.ASCII)
 
 
 class State(str, enum.Enum):
-    """Who uses a segment."""
+    """Whether a segment is in use, kept, left by dead jobs, or given up."""
 
     IN_USE = "in use"
     KEPT = "kept"  # nobody uses it, and it is to be kept, for some time or until it is removed
@@ -160,7 +160,7 @@ class JobSeen:
 
 @dataclass(frozen=True)
 class View:
-    """What a segment holds, as of one moment.
+    """The content of a segment at one moment.
 
     Attributes:
         fingerprint: Names the dataset, in hexadecimal.
@@ -227,7 +227,7 @@ def segments(folder: Path | None = None) -> list[Segment]:
     """All segments in a folder, the largest first. None: where this process's own jobs would make them.
 
     Raises:
-        SegmentFolderError: ``SENECA_DIR`` names a folder in which no segment can lie.
+        SegmentFolderError: ``SENECA_DIR`` names a folder that cannot hold segments.
         OSError: The folder cannot be listed.
     """
     paths = (Path(folder_in_force()) if folder is None else folder).iterdir()
@@ -239,7 +239,7 @@ def find(name: str, folder: Path | None = None) -> Segment:
     """This user's segment of this name, in a folder as for :func:`segments`.
 
     Raises:
-        SegmentFolderError: ``SENECA_DIR`` names a folder in which no segment can lie.
+        SegmentFolderError: ``SENECA_DIR`` names a folder that cannot hold segments.
         SegmentOwnerError: There is none, and another user has one of this name.
         FileNotFoundError: There is none.
         ValueError: No cache can have this name.
@@ -259,7 +259,7 @@ def find(name: str, folder: Path | None = None) -> Segment:
 
 
 def worth(segment: Segment, now: float) -> float:
-    """What a segment that nobody uses is worth for its memory: seconds of work that it may save, a byte.
+    """The worth of an unused segment's memory: seconds of work that it may save, a byte.
 
     Method: the cost of making all that it holds again, times how often and how lately it was used, as of
     ``now`` (in seconds since 1970), divided by its memory: LRFU (Lee et al., 2001) with a cost, as DLCache
@@ -304,7 +304,7 @@ def remove(segment: Segment, *, in_use: bool = False) -> bool:
 def shrink(segment: Segment, payload_bytes: int, *, patience_s: float = SHRINK_FOR_S) -> int:
     """Leave less memory to the payloads of a segment, for good, while its jobs go on.
 
-    What lies in the memory that it gives back is dropped, and made again when it is needed. Payloads in use
+    Payloads in the memory that it gives back are dropped, and made again when it is needed. Payloads in use
     are waited for.
 
     Args:
@@ -340,7 +340,7 @@ def shrink(segment: Segment, payload_bytes: int, *, patience_s: float = SHRINK_F
                 )
             if left == 0 or time.monotonic() >= until:
                 return left
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(RETRY_EVERY_S)
 
 
 def _open(path: Path) -> int:
@@ -375,7 +375,7 @@ def _seen(path: Path, uid: str, name: str) -> Segment | None:
         return unreadable(error.strerror or str(error))
     try:
         state = State.IN_USE if anyone_alive(fd) else State.DEAD if left_behind(fd) else None
-        seen = look(fd)
+        seen = snapshot(fd)
     except SegmentError as error:
         return unreadable(str(error), state or State.UNKNOWN)
     finally:

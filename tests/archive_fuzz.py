@@ -513,7 +513,7 @@ SHARES = {"tar": 450, "zip": 250, "parquet": 200, "lmdb": 75, "idx": 10, "shards
 """Of a thousand. The last ones write a file for each case, and take long."""
 
 
-def run(name: str, count: int, seed: int, first: int = 0, look: bool = False) -> Counter[str]:
+def run(name: str, count: int, seed: int, first: int = 0, keep_going: bool = False) -> Counter[str]:
     """Damage and read so many archives of a kind; how many were read, and how many refused.
 
     Raises:
@@ -536,7 +536,7 @@ def run(name: str, count: int, seed: int, first: int = 0, look: bool = False) ->
             kind.check(data, found)
             result["read"] += 1
         except Exception as error:
-            if not look:
+            if not keep_going:
                 again = f"--kinds {name} --seed {seed} --first {number} --count 1"
                 raise AssertionError(f"python tests/archive_fuzz.py {again}: {error!r}") from error
             result[f"{type(error).__name__}: {str(error)[:70]}"] += 1
@@ -562,7 +562,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**20))
     parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--look", action="store_true", help="count what is wrong, and go on")
+    parser.add_argument("--keep-going", action="store_true", help="count what is wrong, and go on")
     args = parser.parse_args()
     kinds = args.kinds.split(",")
     parts = sum(SHARES[kind] for kind in kinds)
@@ -570,7 +570,7 @@ def main() -> None:
     with less_room():
         for kind in kinds:
             count, began = max(1, args.count * SHARES[kind] // parts), time.perf_counter()
-            result = run(kind, count, args.seed, args.first, args.look)
+            result = run(kind, count, args.seed, args.first, args.keep_going)
             took = time.perf_counter() - began
             print(f"{kind:8} {count:10,} in {took:7.1f} s: ", end="")
             print(", ".join(f"{n:,} {what}" for what, n in result.most_common()), flush=True)

@@ -67,7 +67,7 @@ assert LAYOUT_VERSION == 16, "the records above are those of layout 16"
 
 
 class Records:
-    """What lies in a segment, to look at from outside; copies nothing."""
+    """The memory of a segment, seen from outside; copies nothing."""
 
     def __init__(self, path):
         self.bytes = np.asarray(np.memmap(path, np.uint8, "r"))

@@ -106,7 +106,7 @@ class OfIterators(IterableDataset):
 
 
 class Curriculum(Dataset):
-    """Items hang on how many were made before."""
+    """Items depend on how many were made before."""
 
     def __init__(self, count=22):
         self.count = count

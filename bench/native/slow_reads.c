@@ -13,7 +13,7 @@
  * Lives in   each process of a benchmark; the bucket in a file of 24 bytes, which all of them map.
  * Callers    any thread.
  * Blocking   a read of the folder's until its bytes are paid for and the time of an answer is over; no other.
- * Ordering   relaxed: no other memory hangs on the bucket's words.
+ * Ordering   relaxed: no other memory depends on the bucket's words.
  * Crash      who dies while it waits has paid already.
  *
  * There is no page cache: every read is paid for, as often as it is made. A mapping of a file, sendfile()

@@ -26,7 +26,7 @@ typedef struct {
     atomic_size_t failed; /* the first path that failed so far; n: none. Relaxed: it only saves work */
     pthread_mutex_t mutex;
     int error; /* of the path ``failed``, under the mutex */
-} sn_look_at;
+} sn_stat_work;
 
 /* A folder that is open; fd < 0: none. */
 typedef struct {
@@ -82,30 +82,30 @@ static int ask(folder *in, const char *path, size_t length, sn_file *out)
     return 0;
 }
 
-static void note_failure(sn_look_at *look, size_t i, int error)
+static void note_failure(sn_stat_work *work, size_t i, int error)
 {
-    pthread_mutex_lock(&look->mutex);
-    if (i < atomic_load_explicit(&look->failed, memory_order_relaxed)) {
-        atomic_store_explicit(&look->failed, i, memory_order_relaxed);
-        look->error = error;
+    pthread_mutex_lock(&work->mutex);
+    if (i < atomic_load_explicit(&work->failed, memory_order_relaxed)) {
+        atomic_store_explicit(&work->failed, i, memory_order_relaxed);
+        work->error = error;
     }
-    pthread_mutex_unlock(&look->mutex);
+    pthread_mutex_unlock(&work->mutex);
 }
 
 /* Take one piece. Pieces are taken in order. Therefore the first path that fails is always met. */
-static int take(sn_look_at *look)
+static int take(sn_stat_work *work)
 {
-    size_t first = atomic_fetch_add_explicit(&look->next, PIECE, memory_order_relaxed);
+    size_t first = atomic_fetch_add_explicit(&work->next, PIECE, memory_order_relaxed);
     folder in = {.fd = -1};
 
-    if (first >= look->n || first > atomic_load_explicit(&look->failed, memory_order_relaxed))
+    if (first >= work->n || first > atomic_load_explicit(&work->failed, memory_order_relaxed))
         return 0;
-    size_t end = look->n - first < PIECE ? look->n : first + PIECE;
+    size_t end = work->n - first < PIECE ? work->n : first + PIECE;
     for (size_t i = first; i < end; i++) {
-        const char *path = look->paths + look->offsets[i];
-        int rc = ask(&in, path, (size_t)(look->offsets[i + 1] - look->offsets[i] - 1), &look->out[i]);
+        const char *path = work->paths + work->offsets[i];
+        int rc = ask(&in, path, (size_t)(work->offsets[i + 1] - work->offsets[i] - 1), &work->out[i]);
         if (rc != 0) {
-            note_failure(look, i, rc);
+            note_failure(work, i, rc);
             break;
         }
     }
@@ -120,17 +120,17 @@ static void *take_all(void *argument)
     return NULL;
 }
 
-int sn_files_look(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out, size_t *failed)
+int sn_files_stat(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out, size_t *failed)
 {
-    sn_look_at look = {.paths = paths, .offsets = offsets, .n = n, .out = out, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    sn_stat_work work = {.paths = paths, .offsets = offsets, .n = n, .out = out, .mutex = PTHREAD_MUTEX_INITIALIZER};
     pthread_t others[SLOW_THREADS];
     unsigned started = 0;
     sigset_t all, before;
 
-    atomic_init(&look.next, 0);
-    atomic_init(&look.failed, n);
+    atomic_init(&work.next, 0);
+    atomic_init(&work.failed, n);
     uint64_t begun = sn_now_ns();
-    take(&look);
+    take(&work);
     if (n > PIECE && sn_now_ns() - begun > (uint64_t)SLOW_NS * PIECE)
         threads = SLOW_THREADS;
     else if (threads > SLOW_THREADS)
@@ -139,15 +139,15 @@ int sn_files_look(const char *paths, const uint64_t *offsets, size_t n, unsigned
     sigfillset(&all); /* a handler must not run on a thread of ours */
     pthread_sigmask(SIG_BLOCK, &all, &before);
     while (started + 1 < threads && (size_t)(started + 1) * PIECE < n) {
-        if (pthread_create(&others[started], NULL, take_all, &look) != 0)
+        if (pthread_create(&others[started], NULL, take_all, &work) != 0)
             break;
         started++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    take_all(&look);
+    take_all(&work);
     for (unsigned i = 0; i < started; i++)
         pthread_join(others[i], NULL);
-    pthread_mutex_destroy(&look.mutex);
-    *failed = atomic_load_explicit(&look.failed, memory_order_relaxed);
-    return look.error;
+    pthread_mutex_destroy(&work.mutex);
+    *failed = atomic_load_explicit(&work.failed, memory_order_relaxed);
+    return work.error;
 }

@@ -5,7 +5,7 @@
  *   offsets   0              15             30              45
  *   out       size, times, kind ... of each                as stat() has them, through links
  *
- * The threads take pieces of neighbouring paths. Paths of one folder lie together. Therefore a thread opens the
+ * The threads take pieces of neighbouring paths. Paths of one folder follow each other. Therefore a thread opens the
  * folder once for a piece, and asks for names in it, which spares most of the way through the tree.
  *
  * Storage that answers slowly is asked by more threads: they wait, and need no core.
@@ -29,6 +29,6 @@ typedef struct {
 
 /* Ask for ``n`` files. ``offsets`` has n + 1 entries; each path ends in a NUL. The caller's thread is one of
  * ``threads``, and alone if no other can be started. What is in ``out`` after a failure is not determined. */
-int sn_files_look(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out, size_t *failed);
+int sn_files_stat(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out, size_t *failed);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct {
     int leaves;                           /* another host asks */
 } sn_rendezvous;
 
-/* What the maker of a copy has to do with other hosts. */
+/* The task of a copy's maker with regard to other hosts. */
 enum sn_role {
     SN_ALONE = 0,
     SN_LEAVES_COPY = 1,  /* it makes the copy for all hosts */

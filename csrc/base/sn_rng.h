@@ -22,7 +22,7 @@ typedef struct {
     uint32_t left; /* numbers of `block` not yet given out */
 } sn_rng;
 
-/* What the numbers are for; different streams of one sample are independent. */
+/* The use of the numbers; different streams of one sample are independent. */
 enum sn_stream {
     SN_STREAM_AUGMENT = 0,
     SN_STREAM_ORDER = 1,
@@ -52,10 +52,10 @@ double sn_rng_uniform(sn_rng *rng, double low, double high);
 /* Uniform in {0, ..., n - 1}, without bias; n > 0. */
 uint32_t sn_rng_below(sn_rng *rng, uint32_t n);
 
-/* Of the standard normal distribution. */
+/* A number of the standard normal distribution. */
 double sn_rng_normal(sn_rng *rng);
 
-/* Of the gamma distribution of this shape, above 0, and scale 1. */
+/* A number of the gamma distribution of this shape, above 0, and scale 1. */
 double sn_rng_gamma(sn_rng *rng, double shape);
 
 #endif

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* Vector code reads a few bytes past the last pixel of a row: every buffer ends in this many
- * bytes that nobody's pixels use. */
+ * bytes that belong to no pixel. */
 #define SN_BUFFER_SLACK 64
 
 typedef struct {

@@ -29,7 +29,7 @@ enum sn_op_kind {
     SN_N_OPS
 };
 
-/* What is true of a kind. */
+/* The flags of a kind. */
 enum sn_op_flags {
     SN_IS_FIXED = 1,    /* draws nothing: may be in the head */
     SN_KEEPS_SIZE = 2,  /* the result has the picture's size: may be a member of a group */
@@ -131,7 +131,7 @@ typedef struct {
     uint32_t height, width;
 } sn_size;
 
-/* What lies around a window. */
+/* The border around a window. */
 typedef struct {
     uint32_t mode; /* enum sn_padding_mode; not constant: the canvas shows all of the window */
     uint8_t fill[3];
@@ -327,7 +327,7 @@ enum sn_mask_dtype { SN_MASK_UINT8 = 0, SN_MASK_INT64 = 1 };
 
 enum sn_decode { SN_DECODE_EXACT = 0, SN_DECODE_FAST = 1 };
 
-/* What is normally distributed: nothing, each value, or the colour of each box. */
+/* The normally distributed values: none, each value, or the colour of each box. */
 enum sn_noise { SN_NOISE_NONE = 0, SN_NOISE_VALUES = 1, SN_NOISE_COLOURS = 2 };
 
 /* RandomErasing, which works on what leaves the pipeline: drawn for each delivery. */

@@ -8,7 +8,7 @@
 
 #define NONE UINT32_MAX
 
-/* What is left before the rest of the permutation, in order; `to` NULL: only count. */
+/* The samples that are left before the rest of the permutation, in order; `to` NULL: only count. */
 static uint32_t list_left(const sn_due *due, const sn_order *order, uint32_t *to)
 {
     uint32_t n = 0;

@@ -23,7 +23,7 @@
 
 typedef struct {
     uint64_t class;
-    uint32_t *samples; /* those displaced and not yet taken lie in begin .. end - 1 */
+    uint32_t *samples; /* those displaced and not yet taken are at begin .. end - 1 */
     uint32_t begin, end, capacity;
 } sn_due_queue;
 

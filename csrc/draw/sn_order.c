@@ -17,7 +17,7 @@
  * prepares the sample itself, which is correct and only less shared. */
 #define MAX_DEFERRED 65536u
 
-/* Looked up at once: their taken bits are on their way from memory together. */
+/* Scanned at once: their taken bits are on their way from memory together. */
 #define GROUP 128u
 #define MAX_AHEAD 1024u /* a power of two */
 
@@ -50,11 +50,11 @@ static void pass_taken(sn_order *order)
 {
     while (order->cursor < order->perm.n && sn_order_is_taken(order, sn_order_at(order, order->cursor)))
         order->cursor++;
-    order->looked = order->cursor;
+    order->scanned = order->cursor;
 }
 
-/* Written at once: pages that are first read lie at a page of zeros, and are copied from it one by one in
- * the draws that write to them. In huge pages where there are some, as bits are met at random places. */
+/* Touch all pages now. A page that was only read maps the zero page, and its first write would fault during
+ * a draw. In huge pages where there are some, as bits are met at random places. */
 static uint64_t *zeroed(uint64_t words)
 {
     uint64_t bytes = words * sizeof(uint64_t);
@@ -137,21 +137,21 @@ void sn_order_free(sn_order *order)
     memset(order, 0, sizeof *order);
 }
 
-/* Places that have not been looked at. */
-static uint32_t to_look_at(const sn_order *order)
+/* Places that are not scanned yet. */
+static uint32_t unscanned(const sn_order *order)
 {
-    return (order->rest ? order->n_rest : order->perm.n) - order->looked;
+    return (order->rest ? order->n_rest : order->perm.n) - order->scanned;
 }
 
 static int is_sparse(const sn_order *order)
 {
-    uint32_t places = to_look_at(order);
+    uint32_t places = unscanned(order);
     return order->perm.n > SN_PERM_TABLE && order->left <= MOST_REST && places / SPARSE > order->left &&
-           places > sn_bits_words(order->n_samples); /* which are looked at to list what is left */
+           places > sn_bits_words(order->n_samples); /* which are scanned to list what is left */
 }
 
-/* What is deferred or was looked up is listed too, and will be met once more. Where there is no memory for a list
- * the places are passed one by one. */
+/* Samples that are deferred, or in `ahead`, are listed too, and will be met once more. Where there is no memory for a
+ * list the places are passed one by one. */
 void sn_order_shorten(sn_order *order)
 {
     uint32_t n = 0, *rest = order->rest;
@@ -166,25 +166,25 @@ void sn_order_shorten(sn_order *order)
     }
     order->rest = rest;
     order->n_rest = n;
-    order->looked = 0;
+    order->scanned = 0;
 }
 
-void sn_order_look_ahead(sn_order *order, uint32_t wanted)
+void sn_order_fill_ahead(sn_order *order, uint32_t wanted)
 {
     if (wanted > MAX_AHEAD - GROUP)
         wanted = MAX_AHEAD - GROUP;
-    while (order->ahead_last - order->ahead_first < wanted && to_look_at(order) > 0) {
-        uint32_t left = to_look_at(order), n = left < GROUP ? left : GROUP;
+    while (order->ahead_last - order->ahead_first < wanted && unscanned(order) > 0) {
+        uint32_t left = unscanned(order), n = left < GROUP ? left : GROUP;
         uint32_t samples[GROUP];
         for (uint32_t i = 0; i < n; i++) {
-            samples[i] = order->rest ? order->rest[order->looked + i] : sn_order_at(order, order->looked + i);
+            samples[i] = order->rest ? order->rest[order->scanned + i] : sn_order_at(order, order->scanned + i);
             sn_prefetch(&order->taken[samples[i] >> 6]);
         }
         for (uint32_t i = 0; i < n; i++) {
-            order->looked++;
+            order->scanned++;
             if (!sn_order_is_taken(order, samples[i]))
                 order->ahead[order->ahead_last++ % MAX_AHEAD] =
-                    (sn_readahead){samples[i], order->rest ? order->cursor : order->looked};
+                    (sn_readahead){samples[i], order->rest ? order->cursor : order->scanned};
         }
     }
 }
@@ -214,7 +214,7 @@ uint32_t sn_order_next(sn_order *order)
     }
     for (;;) {
         if (order->ahead_first == order->ahead_last)
-            sn_order_look_ahead(order, 1);
+            sn_order_fill_ahead(order, 1);
         if (order->ahead_first == order->ahead_last)
             break;
         const sn_readahead *next = &order->ahead[order->ahead_first++ % MAX_AHEAD];

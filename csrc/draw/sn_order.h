@@ -3,7 +3,7 @@
  *
  *      permutation:  7 2 9 4 | 1 8 0 | ...      deferred:  2 4
  *                            ^ cursor           (others were preparing them)
- *                              -------> ahead: looked up before the draw, without the lock
+ *                              -------> ahead: found before the draw, without the lock
  *
  * A round offers candidates, the deferred first; the caller takes or defers each. What is
  * taken out of turn (a substitute) is skipped when its turn comes, so a displaced sample
@@ -38,18 +38,18 @@ typedef struct {
     uint64_t *taken;
     uint32_t *rest, n_rest; /* what was left when that was listed; NULL: not yet */
     sn_rng rng;             /* for the order of these */
-    struct sn_readahead *ahead; /* what was untaken of the places from the cursor, or of the rest, to `looked` */
-    uint32_t ahead_first, ahead_last, looked;
+    struct sn_readahead *ahead; /* what was untaken of the places from the cursor, or of the rest, to `scanned` */
+    uint32_t ahead_first, ahead_last, scanned;
     uint32_t *deferred;
     uint32_t read, kept, count, capacity;
 } sn_order;
 
-/* What an epoch is made of. */
+/* The arguments of an epoch. */
 typedef struct {
     uint32_t n_samples;      /* of the dataset */
     const uint32_t *samples; /* the member's own, each once; NULL: all */
     uint32_t count;          /* how many these are */
-    uint32_t places;         /* to be taken: what lies behind them in the order is dropped (drop_last) */
+    uint32_t places;         /* to be taken: samples behind them in the order are dropped (drop_last) */
     uint64_t seed;
     uint64_t own_seed; /* not 0: what the seed does not drop comes in a permutation of this one */
     uint32_t epoch;
@@ -64,10 +64,10 @@ void sn_order_free(sn_order *order);
 /* Between rounds, where the order may be any: list what is left if there are many places to pass for it. */
 void sn_order_shorten(sn_order *order);
 
-/* Look up the next candidates, some `wanted` of them. */
-void sn_order_look_ahead(sn_order *order, uint32_t wanted);
+/* Find the next candidates, some `wanted` of them, and note them in `ahead`. */
+void sn_order_fill_ahead(sn_order *order, uint32_t wanted);
 
-/* What was looked up, from the next on (i = 0); SN_NONE behind the last. It may be taken by now. */
+/* The i-th candidate in `ahead`, the next one first; SN_NONE behind the last. It may be taken by now. */
 uint32_t sn_order_ahead(const sn_order *order, uint32_t i);
 
 /* Begin a round: the deferred are asked again. */

@@ -69,7 +69,7 @@ enum {
     CONNECT_TIMEOUT_MS = 156,
     PROTOCOLS = 181,
     PATH_AS_IS = 234,
-    QUICK_EXIT = 322, /* from 7.87 on: nobody waits for the thread that looks up a name */
+    QUICK_EXIT = 322, /* from 7.87 on: closing does not wait for the thread that looks up a name */
     WRITE_FUNCTION = 20011,
     HEADER_FUNCTION = 20079,
     OPEN_SOCKET_FUNCTION = 20163,
@@ -392,7 +392,7 @@ int sn_http_add(sn_http *self, const sn_http_request *request)
     return rc;
 }
 
-/* What has come of a request that libcurl has ended like this. */
+/* The result of a request that libcurl has ended like this. */
 static int judged(const transfer *self, int ended)
 {
     if (self->answer.status && !is_wanted(self))

@@ -36,7 +36,7 @@ typedef struct {
     size_t capacity;         /* of that memory: a byte more than was asked for, at the least */
 } sn_http_answer;
 
-/* What has come of a request. 0: the bytes are those that were asked for. -ETIMEDOUT: they are late. -EPROTO: the server has
+/* The result of a request. 0: the bytes are those that were asked for. -ETIMEDOUT: they are late. -EPROTO: the server has
  * refused, or has answered with something else. -EIO: no whole answer came, or one of another length. */
 typedef void sn_http_done(void *data, uint32_t request, int rc, sn_http_answer *answer);
 

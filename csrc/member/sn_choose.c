@@ -328,7 +328,7 @@ static uint32_t serve_by_class(sn_chooser *chooser, uint32_t n, sn_item *items)
     sn_picks picks;
     uint32_t sample;
 
-    int met = sn_subsets_look(&chooser->subsets, segment_of(chooser), chooser->client.augmented_pipeline);
+    int met = sn_subsets_update(&chooser->subsets, segment_of(chooser), chooser->client.augmented_pipeline);
     if (chooser->subsets.n == 0)
         return 0;
     if ((met > 0 || !sn_due_has_begun(&chooser->due)) && sn_due_begin(&chooser->due, &chooser->order) != 0 &&

@@ -39,7 +39,7 @@ typedef struct {
 /* Fill `n` cleared places, no more than the order has left. */
 void sn_choose(sn_chooser *chooser, uint32_t n, sn_item *items);
 
-/* Look again for what a place awaits, in a later section. */
+/* Check again what a place awaits, in a later section. */
 void sn_choose_again(sn_chooser *chooser, int takes_over, sn_item *item);
 
 /* How far behind a member whose copies are exact another may be to be its peer. */

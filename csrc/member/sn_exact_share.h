@@ -10,7 +10,7 @@
  *                        a peer is its owner --------> SN_AWAITS_PEER: nothing is held, and it still counts as wanted
  *                        else -----------------------> made here, staged for the others
  *
- *   looked for again:    SN_AWAITS_PEER --> the first three, or made here if there is nothing else left to make
+ *   checked again:       SN_AWAITS_PEER --> the first three, or made here if there is nothing else left to make
  *                        SN_AWAITS_COPY --> given up if its writer failed, left, or is late: then as if newly drawn
  *
  * A *peer* is a member of another job whose order has the same name, and that has drawn nearly as much of it. The
@@ -56,7 +56,7 @@ void sn_peers_find(sn_peers *peers, const sn_client *client, uint32_t window);
 /* Somebody waited in vain for the member in this row. */
 void sn_peers_blame(sn_peers *peers, const sn_segment *segment, uint32_t row);
 
-/* What is made here if no copy is there or on its way. */
+/* The samples that are made here if no copy is there or on its way. */
 enum sn_makes { SN_MAKES_NOTHING, SN_MAKES_OWN, SN_MAKES_ALL };
 
 /* Serve a cleared place. `is_source_wanted`: look for a kept payload to make it from. Answers whether the sample is
@@ -64,7 +64,7 @@ enum sn_makes { SN_MAKES_NOTHING, SN_MAKES_OWN, SN_MAKES_ALL };
 int sn_exact_share_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn_makes makes, int is_source_wanted,
                     sn_item *item);
 
-/* Look again for what a place awaits. `item` is as sn_exact_share_serve() left it; answers the same. The ledger line of what
+/* Check again what a place awaits. `item` is as sn_exact_share_serve() left it; answers the same. The ledger line of what
  * it no longer needs is in *given_up, for the caller to be done with; else that is SN_NONE. */
 int sn_exact_share_again(sn_peers *peers, sn_client *client, enum sn_makes makes, sn_item *item, uint32_t *given_up);
 

@@ -16,7 +16,7 @@
 #include "sn_pacing.h"
 
 #define PLACES_AT_ONCE 16384u /* of the timetable, in each draw: half a millisecond */
-#define LOOK_AGAIN_MS 10      /* without the lock, what is looked for again is looked for again later */
+#define RECHECK_MS 10       /* the longest wait for the lock; without it, what is awaited is checked again later */
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */
@@ -301,7 +301,7 @@ static void refuse(sn_offer *offers, uint32_t n_offers)
         offers[i].slot = offers[i].entry = SN_NONE;
 }
 
-/* What each draw does first, under the lock. */
+/* The first step of each draw, under the lock. */
 static void begin_draw(sn_member *member, sn_offer *offers, uint32_t n_offers)
 {
     sn_store_reap(member->segment, 0);
@@ -345,7 +345,7 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
 
     if (member->chooser.exchanged) /* this and the next while others may draw */
         sn_order_shorten(&member->chooser.order);
-    sn_order_look_ahead(&member->chooser.order, wanted);
+    sn_order_fill_ahead(&member->chooser.order, wanted);
     int shared = segment && sn_store_enter(segment, member->apart ? 0 : SN_LOCK_DEADLINE_MS) == 0;
 
     if (shared)
@@ -422,13 +422,13 @@ static void make_apart(sn_item *item)
     item->source = SN_STORAGE; /* its slot stays held until the place is settled */
 }
 
-int sn_member_look_again(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
-                         const uint64_t blamed[SN_MAX_ROWS / 64])
+int sn_member_check_awaited(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
+                            const uint64_t blamed[SN_MAX_ROWS / 64])
 {
     sn_segment *segment = member->segment;
     sn_chooser *chooser = &member->chooser;
 
-    if (!segment || sn_store_enter(segment, member->apart ? 0 : LOOK_AGAIN_MS) != 0) {
+    if (!segment || sn_store_enter(segment, member->apart ? 0 : RECHECK_MS) != 0) {
         for (uint32_t i = 0; i < n_items; i++)
             if (items[i]->awaited == SN_AWAITS_PEER ? takes_over : sn_bit_get(blamed, items[i]->peer)) {
                 make_apart(items[i]);

@@ -7,7 +7,7 @@
  *              |
  *              +-- or hands them over to a worker process: claims, see sn_worker.h
  *              |
- *              +-- or awaits what another job's member makes: looks again, see sn_exact_share.h
+ *              +-- or awaits what another job's member makes: checks again, see sn_exact_share.h
  *              |
  *              +-- or waits before a draw, for a member that is far behind: see sn_pacing.h
  *              |
@@ -50,7 +50,7 @@ typedef struct {
                               takes part in them, its member is expected, and the first copies are staged for it */
 } sn_member_options;
 
-/* What a worker needs to take over what a draw holds: a copy to read, or room to write one. */
+/* The claim with which a worker takes over a slot of a draw: a copy to read, or room to write one. */
 typedef struct {
     uint32_t sample;
     uint32_t slot; /* SN_NONE: nothing is held for this sample */
@@ -81,14 +81,14 @@ uint64_t sn_member_place(const sn_member *member);
 /* These other hosts make the same copies from now on, of a member whose copies are exact. */
 void sn_member_near(sn_member *member, const sn_rendezvous *near);
 
-/* Look again for what these places await, of a member whose copies are exact: as they were drawn, and not done.
+/* Check again what these places await, of a member whose copies are exact: as they were drawn, and not done.
  * `takes_over`: what nobody makes yet is this member's to make. `blamed`: a bit for each row that was waited for in
  * vain. Where a place awaits nothing any more, it is served or made as its item then says.
  *
  * 0; SN_BUSY without the lock: with `takes_over`, or if its peer is blamed, a place is made from storage and for nobody
  * else; the others are as they were. */
-int sn_member_look_again(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
-                         const uint64_t blamed[SN_MAX_ROWS / 64]);
+int sn_member_check_awaited(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
+                            const uint64_t blamed[SN_MAX_ROWS / 64]);
 
 /* Whether it may draw now, or is to wait for a member that is far behind in the same order: see sn_pacing.h. Asked again
  * and again; `patience_ns`: while that one finishes nothing. Takes no lock. */

@@ -75,7 +75,7 @@ typedef struct {
     uint64_t room;
 } field;
 
-static void look_around(const sn_pacing *regroup, const sn_client *client, uint32_t window, field *seen)
+static void survey(const sn_pacing *regroup, const sn_client *client, uint32_t window, field *seen)
 {
     const sn_segment *segment = client->holder->segment;
     const uint64_t *members = segment->head->member_rows;
@@ -102,8 +102,8 @@ static void look_around(const sn_pacing *regroup, const sn_client *client, uint3
     seen->room = room(client, all, mine);
 }
 
-/* The last of those that it pays to wait for; SN_NONE. While half of the stage holds what lies between, the stage serves
- * it. The other half is for what is made until it has come to the first of these copies. */
+/* The last of those that it pays to wait for; SN_NONE. While half of the stage holds the samples between, the stage
+ * serves them. The other half is for what is made until it has come to the first of these copies. */
 static uint32_t choose(const field *seen, uint32_t left)
 {
     uint32_t chosen = SN_NONE;
@@ -120,7 +120,7 @@ static uint32_t choose(const field *seen, uint32_t left)
     return chosen;
 }
 
-/* Which of them is waited for so far; SN_NONE. */
+/* The index of the one that is waited for so far; SN_NONE. */
 static uint32_t position(const sn_pacing *regroup, const sn_segment *segment, const field *seen)
 {
     for (uint32_t i = 0; i < seen->n; i++)
@@ -138,7 +138,7 @@ void sn_pacing_find(sn_pacing *regroup, const sn_client *client, uint32_t window
         regroup->row = SN_NONE;
         return;
     }
-    look_around(regroup, client, window, &seen);
+    survey(regroup, client, window, &seen);
     uint32_t chosen = choose(&seen, left), before = position(regroup, segment, &seen);
     if (before != SN_NONE && (chosen == SN_NONE || seen.gaps[chosen] <= seen.gaps[before])) {
         regroup->row = seen.rows[before]; /* go on, until it is near */

@@ -1,14 +1,14 @@
 /*
  * sn_pacing.h -- a member goes slowly until a laggard, one that is far behind in the same order, has come near.
  *
- *   a draw --sn_pacing_find()--> a laggard, or nobody
+ *   a draw --sn_pacing_find()--> a laggard, or none
  *                                    |
  *       sn_pacing_may_draw() <------+   no: until the laggard has finished SN_SLOWER places for each that was drawn
  *           |                             yes: draw
  *           +--> near, gone, or too dear: go on, at full speed
  *
  * Members whose copies are exact divide the making only while they are near each other (sn_exact_share.h), and the stage
- * serves one that is behind only if what lies between fits into it. Else each sample is made twice. Where preparing is
+ * serves one that is behind only if the samples between fit into it. Else each sample is made twice. Where preparing is
  * the limit, members that are together are also faster than one that is behind. It then falls further back. Their orders
  * may not change. Therefore those in front go slowly for a while.
  *
@@ -25,13 +25,13 @@
  *
  *   it is near     it has drawn as much, but for the window in which members are peers
  *   it stands      it has finished nothing for the caller's patience: it was stopped or killed, or its user does other things
- *   it is slow     twice the time is over in which this member, were it alone, would have made what lies between
+ *   it is slow     twice the time is over in which this member, were it alone, would have made the samples between
  *
  * While it goes on, the member in front draws at an eighth of its pace, so that its training goes on; and at a quarter, if
  * a batch has waited for longer than the patience. Then half of the patience is enough. Therefore a laggard that is stopped, or
  * dies, costs one wait: of one patience, or of half of one where the batch had waited for longer while the laggard went on.
  *
- * Nothing hangs on what is read here but speed: which samples a job is given, and what is in them, is the same.
+ * Only speed depends on what is read here: which samples a job is given, and what is in them, is the same.
  *
  * Lives in   private memory of its member; reads rows, and the progress that owners of rows publish without the lock.
  * Callers    sn_pacing_find() the lock holder; the others the member's thread, without the lock.
@@ -55,7 +55,7 @@ typedef struct {
     int waits;            /* the loader is the limit, as its row says */
 
     /* The laggard. */
-    uint32_t row; /* SN_NONE: nobody is waited for */
+    uint32_t row; /* SN_NONE: there is no laggard */
     uint32_t order, generation, window;
     uint32_t gap, in_front;      /* samples that it was behind, and members that it was behind of, when it was found */
     uint32_t drew, drew_at;      /* by this member's last draw; what the laggard had finished then */

@@ -22,7 +22,7 @@ static int is_known(const sn_subsets *subsets, uint32_t key)
     return 0;
 }
 
-int sn_subsets_look(sn_subsets *subsets, const sn_segment *segment, uint64_t pipeline)
+int sn_subsets_update(sn_subsets *subsets, const sn_segment *segment, uint64_t pipeline)
 {
     const uint64_t *live = segment->head->live_rows;
     int met = 0;

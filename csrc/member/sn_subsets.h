@@ -7,7 +7,7 @@
  * Lives in   private memory of a member: copies of what rows of kind SN_ROW_SUBSET say. A subset
  *            that was met counts until the member's epoch ends, so that classes do not change
  *            whenever another job is between two epochs.
- * Callers    sn_subsets_look(): the lock holder.     Blocking  never.
+ * Callers    sn_subsets_update(): the lock holder.     Blocking  never.
  */
 #ifndef SN_SUBSETS_H
 #define SN_SUBSETS_H
@@ -21,11 +21,11 @@ typedef struct {
     uint64_t *seen[SN_MAX_SUBSETS]; /* clear bits: its samples */
 } sn_subsets;
 
-/* What names these samples, in whatever order. */
+/* A name of these samples, in whatever order. */
 uint32_t sn_subsets_key(const uint32_t *samples, uint32_t n);
 
 /* Meet the subsets that members of this pipeline draw from: how many are new; -ENOMEM. */
-int sn_subsets_look(sn_subsets *subsets, const sn_segment *segment, uint64_t pipeline);
+int sn_subsets_update(sn_subsets *subsets, const sn_segment *segment, uint64_t pipeline);
 void sn_subsets_free(sn_subsets *subsets);
 
 static inline uint64_t sn_subsets_class(const sn_subsets *subsets, uint32_t sample)

@@ -10,7 +10,7 @@
 #include "../store/sn_want.h"
 #include "sn_exact_share.h"
 
-#define LOOK_AGAIN_MS 10 /* without the lock, what is looked for again is looked for again later */
+#define RECHECK_MS 10 /* the longest wait for the lock; without it, what is awaited is checked again later */
 #define SEQUENCE 4 /* so many samples at equal distances are no random order: of n, chance makes them once in n * n */
 
 struct sn_worker {
@@ -18,7 +18,7 @@ struct sn_worker {
     int apart;        /* the lock was not to be had: it is only tried */
     sn_peers peers;   /* who is late, where copies are exact */
 
-    /* Of the samples that nobody drew: the last, its distance from the one before, and how many lie at equal distances. */
+    /* Of the samples that nobody drew: the last, its distance from the one before, and how many are at equal distances. */
     uint32_t last, step, n_equal;
 
     /* Lines to let go of. Its own list: the holder's is the lock holder's to touch. */
@@ -173,9 +173,9 @@ void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline)
     worker->client.augmented_pipeline = pipeline;
 }
 
-void sn_worker_name_look(sn_worker *worker, uint32_t look)
+void sn_worker_name_files(sn_worker *worker, uint32_t files_name)
 {
-    worker->client.look = look;
+    worker->client.files_name = files_name;
 }
 
 static int done(sn_worker *worker, uint32_t entry)
@@ -200,12 +200,12 @@ static void make_apart(sn_item *item)
     item->source = SN_STORAGE; /* its slot stays held until the place is done with */
 }
 
-int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
-                         int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64])
+int sn_worker_check_awaited(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
+                            int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64])
 {
     sn_segment *segment = worker->client.holder ? worker->client.holder->segment : NULL;
 
-    if (!segment || sn_store_enter(segment, worker->apart ? 0 : LOOK_AGAIN_MS) != 0) {
+    if (!segment || sn_store_enter(segment, worker->apart ? 0 : RECHECK_MS) != 0) {
         for (uint32_t i = 0; i < n_items; i++)
             if (items[i].awaited &&
                 (items[i].awaited == SN_AWAITS_PEER ? takes_over : sn_bit_get(blamed, items[i].peer)))

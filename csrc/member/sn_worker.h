@@ -11,8 +11,8 @@
  * member's, so the slot is held at every instant by somebody who lives, and a worker whose
  * member was reaped finds that the claim does not hold and prepares privately.
  *
- * Of exact copies a claim may be of one that another job makes (sn_claim.awaited). The worker prepares all else, and
- * then looks again, until it goes on by itself: see sn_exact_share.h for what it may wait for.
+ * A claim of an exact copy may be of one that another job makes (sn_claim.awaited). The worker prepares all else, and
+ * then checks again, until it goes on by itself: see sn_exact_share.h for what it may wait for.
  *
  * Lives in   private memory; its row is the process's own, which several workers may share.
  * Callers    one thread at a time a worker.
@@ -40,13 +40,13 @@ int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, co
 /* The copies of another seed and epoch come next. */
 void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline);
 
-/* The job has looked at the dataset's files again, and this is what they are now: see sn_client. */
-void sn_worker_name_look(sn_worker *worker, uint32_t look);
+/* The job has asked for the dataset's files again, and this names them as they are now: see sn_client. */
+void sn_worker_name_files(sn_worker *worker, uint32_t files_name);
 
-/* Look again for what those of these places await that await anything: as sn_member_look_again(). What is settled is
+/* Check again what those of these places await that await anything: as sn_member_check_awaited(). What is settled is
  * also reported to the member in this row, so that it wants no copy any more. */
-int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
-                         int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64]);
+int sn_worker_check_awaited(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
+                            int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64]);
 
 /* As a member's. -ENOMEM: they stay held until the worker is closed. */
 int sn_worker_done(sn_worker *worker, const sn_item *items, uint32_t n_items);

@@ -74,7 +74,7 @@ void sn_batch_doubt(sn_batch_item *place)
         return;
     if (item->source != SN_AUGMENTED) {
         place->is_suspect = place->check = 1;
-    } else if (context->segment->slots[item->source_slot].look != context->look) {
+    } else if (context->segment->slots[item->source_slot].files_name != context->files_name) {
         item->source = SN_STORAGE; /* the slot stays held until the place is settled */
     }
 }

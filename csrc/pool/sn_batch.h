@@ -25,7 +25,7 @@
 #include "../remote/sn_remote.h"
 #include "../shm/sn_segment.h"
 
-/* Which copy serves a sample: the staged one that is served or made. */
+/* The copy that serves a sample: the staged one that is served or made. */
 typedef struct {
     uint32_t slot; /* SN_NONE: it is this iterator's alone */
     uint32_t generation;
@@ -46,15 +46,15 @@ typedef struct {
     int64_t mtime_ns;
 } sn_container;
 
-/* What is known of a sample's file: whether it has changed since the segment was made (sn_header.newest_ctime). Then what lies
- * there may be of the time before. */
+/* What is known of a sample's file: whether it has changed since the segment was made (sn_header.newest_ctime). Then its
+ * payloads there may be of the time before. */
 enum sn_change_of_file {
     SN_UNCHANGED = 0,
     SN_SUSPECT = 1, /* it has changed: maybe its mode, maybe its bytes */
     SN_COMPARED = 2 /* it has, and this job has found a kept payload to be what the file comes to now */
 };
 
-/* What all batches of one iterator have in common. Outlives them; owned by the border. */
+/* The state that all batches of one iterator share. Outlives them; owned by the border. */
 typedef struct {
     const sn_plan *plan;
     uint32_t height, width;  /* of an AUGMENTED copy */
@@ -80,9 +80,9 @@ typedef struct {
     uint64_t *checked;    /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
     _Atomic uint8_t
         *changes;   /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
-    uint32_t look;  /* names the files as they were when the epoch began, see sn_client */
-    sn_note *notes; /* sample -> its note, written as it is drawn; NULL: nobody wants to know */
-    _Atomic uint32_t *progress; /* counts the places that are finished, for other jobs; NULL: nobody waits for them */
+    uint32_t files_name;        /* names the files as they were when the epoch began, see sn_client */
+    sn_note *notes;             /* sample -> its note, written as it is drawn; NULL: not wanted */
+    _Atomic uint32_t *progress; /* counts the places that are finished, for other jobs; NULL: not wanted */
 } sn_context;
 
 /* Nanoseconds that a place took, 0 for what it did not need and for what sn_finish() does. */
@@ -119,9 +119,9 @@ typedef struct sn_batch_item {
     uint32_t damaged;         /* what it was to be served from, and it was served from storage instead */
     uint8_t check;            /* compare what it is served from with the file: see sn_context.check_every */
     uint8_t is_suspect;       /* its file has changed: it is served from the cache only if that has come to the same */
-    uint8_t different;        /* it was, and is another */
+    uint8_t different;        /* it was compared, and differs */
     uint8_t is_held_back;     /* the iterator's thread's: it is AWAITED, see sn_copy_wait.h */
-    uint8_t was_coming;       /* likewise: another job was making its copy, and that was looked for again */
+    uint8_t was_coming;       /* likewise: another job was making its copy, and that was checked again */
     sn_spent spent;
     uint64_t turn;  /* distinguishes the draws of one sample in an epoch, by their random numbers; 0: there is one */
     char *message;  /* of a failure; owned */
@@ -197,7 +197,7 @@ int sn_offers_collect(sn_offers *offers, sn_batch *batch);
 int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, uint32_t *indices);
 
 /* The same of samples that the caller names, one for each place, of a member that is given them; with the turn of each.
- * Which copy serves is in the places, and is noted nowhere else. */
+ * The serving copy is in the places, and is noted nowhere else. */
 int sn_batch_draw_given(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check,
                         const uint32_t *samples, const uint64_t *turns);
 
@@ -209,7 +209,7 @@ void sn_batch_doubt(sn_batch_item *place);
 /* Which copy serves a sample, or which is made of it. It is held: what is said of it cannot change. */
 sn_note sn_batch_note_of(const sn_context *context, const sn_item *item);
 
-/* Note that: as it is drawn, and as it is found to be another. */
+/* Note that: as it is drawn, and as it is found to differ. */
 void sn_batch_note(const sn_context *context, const sn_item *item);
 
 /* Let go, in the member's next draw, of what the places hold that are settled: a slot is held
@@ -220,7 +220,7 @@ void sn_batch_settle(sn_batch *batch, sn_member *member);
 /* It is complete and read, or was dropped: let go of all that it holds. */
 void sn_batch_done(sn_batch *batch, sn_member *member);
 
-/* What a complete batch took. */
+/* The costs of a complete batch. */
 typedef struct {
     uint32_t served[SN_FORMS]; /* by the form that they were served from, here or on another host */
     uint32_t prepared, staged; /* not served from a copy; of which one was made for others */

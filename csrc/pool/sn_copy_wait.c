@@ -6,11 +6,11 @@
 #include "../shm/sn_row.h"
 #include "../slots/sn_slots.h"
 
-/* A look takes a core from somebody who prepares, and the copy that it misses by a little waits for the next. Four jobs on two
+/* A check takes a core from somebody who prepares, and the copy that it misses by a little waits for the next. Four jobs on two
  * cores got 0.88, 0.90 and 0.89 of the rate of share="augmented" with 0.1, 0.4 and 1 ms, with batches of 8. */
 #define LEAST_PAUSE_NS 400000u
 #define MOST_PAUSE_NS 1000000u
-#define AT_ONCE 256u /* places that are looked for in one section */
+#define AT_ONCE 256u /* places that are checked in one section */
 
 static const uint64_t nobody[SN_MAX_ROWS / 64];
 
@@ -129,9 +129,9 @@ static void find_ready(sn_copy_wait *await, sn_pool *pool)
     }
 }
 
-/* Under the lock: look again for what one batch awaits. `what`: only for places that await this; 0: for all. */
-static void look_again(sn_pool *pool, sn_member *member, sn_batch *batch, uint32_t what, int takes_over,
-                       const uint64_t *blamed)
+/* Under the lock: check again what one batch awaits. `what`: only for places that await this; 0: for all. */
+static void check_awaited(sn_pool *pool, sn_member *member, sn_batch *batch, uint32_t what, int takes_over,
+                          const uint64_t *blamed)
 {
     sn_item *items[AT_ONCE];
     uint32_t n = 0;
@@ -143,7 +143,7 @@ static void look_again(sn_pool *pool, sn_member *member, sn_batch *batch, uint32
             items[n++] = &place->item;
         }
         if (n == AT_ONCE || (n > 0 && i + 1 == batch->n_places)) {
-            sn_member_look_again(member, items, n, takes_over, blamed);
+            sn_member_check_awaited(member, items, n, takes_over, blamed);
             n = 0;
         }
     }
@@ -159,12 +159,12 @@ static void forget_settled(sn_copy_wait *await)
     }
 }
 
-void sn_copy_wait_look(sn_copy_wait *await, sn_pool *pool, sn_member *member)
+void sn_copy_wait_poll(sn_copy_wait *await, sn_pool *pool, sn_member *member)
 {
     find_ready(await, pool);
     forget_settled(await);
     for (sn_batch *batch = await->first; batch; batch = batch->next_awaiting)
-        look_again(pool, member, batch, SN_AWAITS_PEER, 0, nobody);
+        check_awaited(pool, member, batch, SN_AWAITS_PEER, 0, nobody);
     forget_settled(await);
 }
 
@@ -174,12 +174,12 @@ static void take_over(sn_copy_wait *await, sn_pool *pool, sn_member *member)
     for (sn_batch *batch = await->first; batch; batch = batch->next_awaiting)
         for (uint32_t i = 0; i < batch->n_places; i++)
             if (batch->places[i].is_held_back && batch->places[i].item.awaited == SN_AWAITS_PEER) {
-                look_again(pool, member, batch, SN_AWAITS_PEER, 1, nobody);
+                check_awaited(pool, member, batch, SN_AWAITS_PEER, 1, nobody);
                 return;
             }
 }
 
-/* What became of the copy that a place of `batch` awaits. */
+/* The state of the copy that a place of `batch` awaits. */
 static uint32_t copy_state(const sn_batch *batch, const sn_batch_item *place)
 {
     return sn_slot_state(&batch->context->segment->slots[place->item.source_slot]);
@@ -223,10 +223,10 @@ static int find_overdue(sn_copy_wait *await, uint64_t mean_ns, sn_batch *batch, 
 /* Make here what is overdue. Of later batches only what was to come from the blamed is shared out anew. */
 static void give_up(sn_copy_wait *await, sn_pool *pool, sn_member *member, sn_batch *batch, const uint64_t *blamed)
 {
-    look_again(pool, member, batch, 0, 1, blamed);
+    check_awaited(pool, member, batch, 0, 1, blamed);
     for (sn_batch *later = await->first; later; later = later->next_awaiting)
         if (later != batch)
-            look_again(pool, member, later, 0, 0, blamed);
+            check_awaited(pool, member, later, 0, 0, blamed);
 }
 
 int sn_copy_wait_batch(sn_copy_wait *await, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms)
@@ -241,7 +241,7 @@ int sn_copy_wait_batch(sn_copy_wait *await, sn_pool *pool, sn_member *member, sn
             rc = sn_pool_wait_until(pool, batch, until);
             break;
         }
-        int is_waiting = batch->n_awaited > 0 && sn_pool_look(pool, batch).left == batch->n_awaited;
+        int is_waiting = batch->n_awaited > 0 && sn_pool_get_load(pool, batch).left == batch->n_awaited;
         rc = sn_pool_wait_until(pool, batch, now + (pause < left ? pause : left));
         if (is_waiting)
             batch->peer_wait_ns += sn_now_ns() - now;
@@ -249,7 +249,7 @@ int sn_copy_wait_batch(sn_copy_wait *await, sn_pool *pool, sn_member *member, sn
             break;
         uint32_t before = batch->n_awaited;
         find_ready(await, pool);
-        sn_pool_load load = sn_pool_look(pool, batch);
+        sn_pool_load load = sn_pool_get_load(pool, batch);
         if (load.is_idle)
             take_over(await, pool, member);
         if (is_waiting && find_overdue(await, load.mean_ns, batch, blamed))

@@ -51,8 +51,8 @@ void sn_copy_wait_add(sn_copy_wait *await, sn_batch *batch);
 /* A batch is dropped, or complete. */
 void sn_copy_wait_forget(sn_copy_wait *await, sn_batch *batch);
 
-/* Look for copies that have come, before a draw. */
-void sn_copy_wait_look(sn_copy_wait *await, sn_pool *pool, sn_member *member);
+/* Poll for copies that have come, before a draw. */
+void sn_copy_wait_poll(sn_copy_wait *await, sn_pool *pool, sn_member *member);
 
 /* As sn_pool_wait(), for a batch of which places may be AWAITED. */
 int sn_copy_wait_batch(sn_copy_wait *await, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms);

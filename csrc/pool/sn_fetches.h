@@ -10,8 +10,8 @@
  * A ticket is a number that never comes again. Therefore one that comes back after its places have gone finds nothing,
  * and no memory is kept for it.
  *
- * Neighbours lie in one container. One request brings them, and the bytes between them too. These gaps are 64 KiB of
- * a request at the most, because bytes that nobody wants cost time as well.
+ * Neighbours are in one container. One request brings them, and the bytes between them too. These gaps are 64 KiB of
+ * a request at the most, because unwanted bytes cost time as well.
  *
  * Lives in   the pool. A request may move when another one ends: find it again after the mutex was released.
  * Callers    fetchers, and the iterator's thread.
@@ -30,7 +30,7 @@
     (1u << 20)                        /* of a request for several places: one more costs as much as an answer's wait */
 #define SN_MOST_GAP_BYTES (64u << 10) /* of a request */
 
-/* What a fetcher is to bring: a range of a container, and the samples whose pieces are in it. */
+/* A request to a fetcher: a range of a container, and the samples whose pieces are in it. */
 typedef struct {
     uint64_t ticket, offset;
     uint32_t container, length, n;

@@ -80,7 +80,7 @@ int sn_http_fetcher_run(sn_http_fetcher *self, sn_pool *pool)
             since_ms = now_ms;
         if (is_worth(self, since_ms, now_ms))
             break;
-        sn_http_step(self->http, n_in_hand(self) < SN_HTTP_AT_ONCE ? 1 : SN_HTTP_FETCHER_LOOK_MS, take, self);
+        sn_http_step(self->http, n_in_hand(self) < SN_HTTP_AT_ONCE ? 1 : SN_HTTP_FETCHER_POLL_MS, take, self);
     }
     return 0;
 }

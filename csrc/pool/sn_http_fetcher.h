@@ -6,7 +6,7 @@
  *
  * Lives in   private memory.
  * Callers    one thread, between sn_pool_enter() and sn_pool_leave().
- * Blocking   sn_http_fetcher_run(). If the pool is to end meanwhile, it notices within SN_HTTP_FETCHER_LOOK_MS.
+ * Blocking   sn_http_fetcher_run(). If the pool is to end meanwhile, it notices within SN_HTTP_FETCHER_POLL_MS.
  */
 #ifndef SN_HTTP_FETCHER_H
 #define SN_HTTP_FETCHER_H
@@ -15,7 +15,7 @@
 #include "sn_readers.h"
 
 #define SN_HTTP_FETCHER_WANTED 16 /* ranges that are handed out at a time, at the most */
-#define SN_HTTP_FETCHER_LOOK_MS 20
+#define SN_HTTP_FETCHER_POLL_MS 20
 
 /* A range that has not been fetched, or of which another object came. */
 typedef struct {

@@ -488,7 +488,7 @@ void sn_pool_release(sn_pool *pool, sn_batch_item *place)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch)
+sn_pool_load sn_pool_get_load(sn_pool *pool, const sn_batch *batch)
 {
     pthread_mutex_lock(&pool->mutex);
     int may_fetch = pool->is_external && !pool->is_all_read; /* preparers wait for what others have yet to ask for */

@@ -71,7 +71,7 @@ typedef struct {
     uint64_t mean_ns; /* that a place takes here, by the wall; 0: none was prepared yet */
 } sn_pool_load;
 
-sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch);
+sn_pool_load sn_pool_get_load(sn_pool *pool, const sn_batch *batch);
 
 /* Its mean_ns alone. */
 uint64_t sn_pool_mean_ns(sn_pool *pool);

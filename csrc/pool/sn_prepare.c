@@ -67,7 +67,7 @@ static uint32_t write_wishes(const sn_context *context, sn_asked *asked, uint32_
     return question->n;
 }
 
-/* What has come becomes the files that were asked for. */
+/* Store the answers as the files that were asked for. */
 static void hand_out(const sn_context *context, const sn_question *question, int is_copy)
 {
     for (uint32_t i = 0; i < question->n; i++) {
@@ -346,7 +346,7 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
     }
     if (!place->kept) {
         rc = sn_codec_augment_encoded(scratch->codec, context->plan, rng, bytes, length, pixels);
-        if (rc == 0) /* a look at what another decoder has to prepare says nothing about preparing */
+        if (rc == 0) /* how fast another decoder's pictures are refused says nothing about preparing */
             place->spent.prepare = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
         return rc;
     }
@@ -504,7 +504,7 @@ static enum comparison compare(sn_scratch *scratch, const sn_context *context, c
     return found(is_picture(slot, context->segment, &decoded));
 }
 
-/* Of a file that has changed: what lies in the cache is of the time before, and nobody means something else. The segment is
+/* The file has changed: the cache has payloads of its old content, and no job disagrees. The segment is
  * given up, and the next epoch begins another. */
 static void note_suspect(const sn_context *context, const sn_batch_item *place, enum comparison outcome)
 {
@@ -516,8 +516,8 @@ static void note_suspect(const sn_context *context, const sn_batch_item *place, 
         sn_distrust_report(context->segment, context->job_key, sample, SN_STORAGE);
 }
 
-/* Nobody is served from a cache that somebody has found not to be what its dataset makes: neither what was drawn
- * before that was known. Nor is anything served of a file that has changed, unless it has come to the same. */
+/* Serve nothing from a cache that a job has found to differ from what its dataset makes, also if it was drawn before
+ * that was known. Nor serve a payload whose file has changed, unless the file has come to the same. */
 static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context, sn_batch_item *place)
 {
     if (place->item.source == SN_STORAGE)

@@ -13,7 +13,7 @@
  *
  * Callers    the thread that claimed the place, with scratch memory of its own.
  * Blocking   on storage, for ever where that hangs; a FIFO is no file, and is not waited for.
- * Errors     place->status, place->message; the reserved slot is aborted. -EINTR is none: nothing was done, and
+ * Errors     place->status, place->message; the reserved slot is aborted. -EINTR is no failure: nothing was done, and
  *            the place is as it was (only with an sn_scratch that is interruptible).
  */
 #ifndef SN_PREPARE_H
@@ -51,7 +51,7 @@ int sn_batch_item_needs_file(const sn_batch_item *place);
 /* Whether the place's file came over a network. Pillow then gets it from place->file, and it is not fetched again. */
 int sn_batch_item_was_fetched(const sn_context *context, const sn_batch_item *place);
 
-/* What other hosts are asked for. */
+/* A request to other hosts. */
 typedef struct {
     uint32_t sample;
     uint8_t wants_copy; /* the AUGMENTED copy */

@@ -85,7 +85,7 @@ static int is_as_listed(const struct stat *about, const sn_container *container)
            (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec == container->mtime_ns;
 }
 
-/* Read a piece of a container. If the container is another file by now, or becomes one meanwhile, what lies there may be
+/* Read a piece of a container. If the container has been replaced, or is replaced meanwhile, these bytes may be
  * of another sample. */
 static int read_piece_from(int fd, int is_interruptible, const sn_piece *piece, const sn_container *container,
                            struct stat *about, sn_file *file)

@@ -11,7 +11,7 @@
 #include "sn_read.h"
 
 #define READER_STACK (256u << 10)
-#define MOST_LOOKS 1024 /* at places ahead, for neighbours of one that is to be fetched: some ten microseconds */
+#define MOST_SCANS 1024 /* at places ahead, for neighbours of one that is to be fetched: some ten microseconds */
 
 /* -- Reading ahead -- */
 
@@ -121,8 +121,8 @@ void sn_pool_leave(sn_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* A request is over, the mutex held. Nobody is woken: its fetcher is about to ask for the next, and another would find
- * nothing. Each wake for nothing takes a core from a preparer. */
+/* A request is over, the mutex held. No other thread is woken: its fetcher is about to ask for the next, and another would
+ * find nothing. Each wake for nothing takes a core from a preparer. */
 static void end_request(sn_pool *pool, sn_request *request)
 {
     sn_fetches_end(&pool->fetches, request);
@@ -135,17 +135,17 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
 {
     const sn_context *context = request->places[0]->batch->context;
     int want_copies = sn_batch_item_wants_copy(request->places[0]);
-    uint32_t n, looks;
+    uint32_t n, scans;
 
     if (request->places[0]->fetches_alone ||
         request->wanted.length == context->containers[request->wanted.container].size_bytes)
         return;
     do {
         n = request->wanted.n;
-        looks = MOST_LOOKS;
-        for (sn_batch *batch = pool->first; batch && looks > 0; batch = batch->following) {
+        scans = MOST_SCANS;
+        for (sn_batch *batch = pool->first; batch && scans > 0; batch = batch->following) {
             uint32_t from = want_copies ? batch->next_wanting : batch->next_read;
-            for (uint32_t i = from; i < batch->n_places && looks > 0; i++, looks--) {
+            for (uint32_t i = from; i < batch->n_places && scans > 0; i++, scans--) {
                 sn_batch_item *place = &batch->places[i];
                 if (sn_batch_item_is_to_be_fetched(place) && !place->fetches_alone && batch->context == context &&
                     sn_batch_item_wants_copy(place) == want_copies && sn_fetches_join(&pool->fetches, request, place))
@@ -155,8 +155,8 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
     } while (request->wanted.n > n);
 }
 
-/* Some places of a request are in it no longer, and what lies between the others may be too much now. The mutex is held. The
- * request of those that are neighbours still; NULL: there are none. */
+/* Some places of a request are in it no longer, and the gap between the others may be too large now. The mutex is held.
+ * The request of those that are neighbours still; NULL: there are none. */
 static sn_request *narrow(sn_pool *pool, sn_request *request)
 {
     sn_batch_item *left[SN_MOST_JOINED];

@@ -8,7 +8,7 @@
  *
  * Fetchers wait for places in sn_pool_next_fetch(), and bring their bytes to sn_pool_fetched(). In between they hold a
  * ticket and no memory of the pool's. Once the places' batches are dropped the ticket is void: a fetcher that hangs in
- * the network holds up nobody, and what it brings late is thrown away.
+ * the network blocks no other thread, and what it brings late is thrown away.
  *
  * Lives in   private memory.
  * Callers    sn_pool.c, with the mutex. Fetchers, between sn_pool_enter() and sn_pool_leave(), without.
@@ -27,7 +27,7 @@ void sn_pool_wake_readers(sn_pool *pool, uint32_t beyond);
 void sn_pool_choose_readers(sn_pool *pool, const sn_batch_item *place, uint64_t busy_ns);
 
 /* A fetcher is about to call the next three, and has called them. The pool is not ended between the two. Whoever enters
- * knows that nobody has asked for its end: in Python, what asks holds the GIL, as the one who enters does. */
+ * knows that its end has not been asked for: in Python, what asks holds the GIL, as the one who enters does. */
 void sn_pool_enter(sn_pool *pool);
 void sn_pool_leave(sn_pool *pool);
 
@@ -35,7 +35,7 @@ void sn_pool_leave(sn_pool *pool);
 int sn_pool_ends(sn_pool *pool);
 
 /* Wait for places whose bytes one request can fetch: one, and its neighbours. What another host has left is taken here,
- * and nobody is asked to fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
+ * and need not be fetched. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
 int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms);
 
 /* The bytes of a ticket's range, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Places that were to

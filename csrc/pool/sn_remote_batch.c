@@ -3,8 +3,8 @@
 #include "../base/sn_status.h"
 
 #define MOST_PREPARED 3     /* places that a preparer prepares before it takes what it has asked for */
-#define MOST_LOOKS 1024     /* at places ahead, for what to ask for together with a place: some ten microseconds */
-#define MOST_LOOKS_AHEAD 64 /* the same, before each place that is prepared */
+#define MOST_SCANS 1024     /* at places ahead, for what to ask for together with a place: some ten microseconds */
+#define MOST_SCANS_AHEAD 64 /* the same, before each place that is prepared */
 
 sn_batch_item *sn_pool_first_wanting(sn_pool *pool)
 {
@@ -48,13 +48,13 @@ static uint32_t gather_wanting(const sn_pool *pool, sn_batch_item *place, sn_bat
     return n;
 }
 
-/* What to ask for: a place, if it needs that, and the next that nobody has read. The mutex is held. How many. */
+/* Gather the places to ask for: this one, if it needs that, and the next unread ones. The mutex is held. How many. */
 static uint32_t gather(const sn_pool *pool, sn_batch_item *place, sn_batch_item **asked)
 {
     if (sn_batch_item_wants_copy(place) && may_hosts_have(place))
         return gather_wanting(pool, place, asked);
     uint32_t n = 0, most = sn_readahead_at_once(&pool->ahead),
-             looks = may_hosts_have(place) ? MOST_LOOKS : MOST_LOOKS_AHEAD;
+             scans = may_hosts_have(place) ? MOST_SCANS : MOST_SCANS_AHEAD;
 
     if (may_hosts_have(place))
         asked[n++] = place;
@@ -62,7 +62,7 @@ static uint32_t gather(const sn_pool *pool, sn_batch_item *place, sn_batch_item 
         uint32_t next = batch->next > batch->n_copies ? batch->next - batch->n_copies : 0;
         for (uint32_t i = next; i < batch->n_places; i++) {
             sn_batch_item *other = &batch->places[i];
-            if (n == most || looks-- == 0)
+            if (n == most || scans-- == 0)
                 return n;
             if (batch->context == place->batch->context && other->stage == SN_DRAWN && may_hosts_have(other) &&
                 !sn_batch_item_wants_copy(other))
@@ -81,7 +81,7 @@ static void note_miss(sn_pool *pool, sn_batch_item *place, sn_file *file, uint64
         place->spent.read = took_ns / together;
 }
 
-/* What has come of a place that this thread asked for and does not have in hand. The mutex is held. */
+/* Store the answer for a place that this thread asked for and does not have in hand. The mutex is held. */
 static void end_asking(sn_pool *pool, sn_batch_item *place, sn_file *file, uint64_t took_ns, uint32_t together)
 {
     sn_readahead_ended(&pool->ahead, 0);

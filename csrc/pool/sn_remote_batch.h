@@ -39,7 +39,7 @@ static inline int sn_batch_item_is_due(const sn_batch_item *wanting, const sn_ba
     return next->number > wanting->batch->number + 1;
 }
 
-/* What to ask for, into memory that was used before. */
+/* The request for a place, into memory that was used before. */
 sn_asked sn_pool_asked_of(sn_pool *pool, const sn_batch_item *place);
 
 /* Before a place is prepared or read: if the context names other hosts, ask them for what it needs, and for the files of the
@@ -48,7 +48,7 @@ sn_asked sn_pool_asked_of(sn_pool *pool, const sn_batch_item *place);
 uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_batch_item *place);
 
 /* Before a place is prepared: if the preparers are about to run out of files, ask for some. They come while this thread
- * prepares, and nobody waits for them. The mutex is held, but not while commands are sent. */
+ * prepares, and no thread waits for them. The mutex is held, but not while commands are sent. */
 void sn_pool_ask_ahead(sn_pool *pool, sn_batch_item *place, sn_asking *asking);
 
 /* After a place is prepared: whether what was asked for is to be taken now. The later, the likelier it has come; but the

@@ -67,7 +67,7 @@ struct sn_pool {
 /* Begin a thread of the pool. 0, or why not. */
 int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes);
 
-/* A place has its file now, or why there is none. `together`: how many places one request, which took so long, has brought.
+/* Store the file, or the error, in its place. `together`: how many places this request brought; it took `took_ns`.
  * The mutex is held in this call and in the next two. */
 void sn_pool_have(sn_pool *pool, sn_batch_item *place, const sn_file *file, uint64_t took_ns, uint32_t together);
 

@@ -21,7 +21,7 @@
 
 typedef struct sn_connection {
     struct sn_connection *next; /* the owner's */
-    uint32_t owed;              /* the owner's: answers to SET and DEL that nobody has read */
+    uint32_t owed;              /* the owner's: unread answers to SET and DEL */
     int is_fresh;               /* the owner's: no answer has come on it */
     int fd;
     sn_tls *tls;        /* NULL: without */
@@ -43,8 +43,8 @@ int sn_connection_send(sn_connection *self, struct iovec *parts, size_t n);
 /* Send a command, of a kilobyte at the most. */
 int sn_connection_say(sn_connection *self, const sn_word *words, uint32_t n);
 
-/* Read the first line of an answer, whose BYTES are no more than `most`. The answer's text lies in the connection until
- * the next call. */
+/* Read the first line of an answer, whose BYTES are no more than `most`. The answer's text stays in the connection
+ * until the next call. */
 int sn_connection_answer(sn_connection *self, uint64_t most, sn_answer *answer);
 
 /* The bytes that an answer has announced, and the CR LF behind them, into a buffer from malloc() that grows. */

@@ -40,7 +40,7 @@ typedef struct sn_hosts sn_hosts;
  * is short. */
 sn_hosts *sn_hosts_new(sn_remote *remote, const uint8_t sequence[SN_REMOTE_DATASET], uint64_t self);
 
-/* Nobody uses it any more. */
+/* It is in use no longer. */
 void sn_hosts_free(sn_hosts *hosts);
 
 /* If it is time, announce that this host is here, and find out who else is. */

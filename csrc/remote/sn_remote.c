@@ -15,7 +15,7 @@
 #define KEY_BYTES 64
 #define TERMS_BYTES 64
 
-/* What ends each value. */
+/* The end of each value. */
 typedef struct {
     char magic[8];
     uint64_t length, check;
@@ -101,9 +101,9 @@ int sn_remote_ping(sn_remote *remote, uint32_t at)
     return 0;
 }
 
-void sn_remote_look(sn_remote *remote, uint32_t at, sn_remote_counts *counts)
+void sn_remote_read_counts(sn_remote *remote, uint32_t at, sn_remote_counts *counts)
 {
-    sn_server_look(remote->places[at].server, counts);
+    sn_server_read_counts(remote->places[at].server, counts);
 }
 
 void sn_remote_free(sn_remote *remote)
@@ -138,7 +138,7 @@ static uint64_t check_of(const uint8_t *bytes, size_t length, const char *key, s
     return sn_checksum(bytes, length, sn_hash64(key, key_length, 0));
 }
 
-/* The length of the file in a value of ours; SIZE_MAX: it is none. */
+/* The length of the file in a value of ours; SIZE_MAX: the value is not valid. */
 static size_t file_in(const uint8_t *value, size_t length, uint32_t sample, const char *key, size_t key_length)
 {
     trailer end;
@@ -272,7 +272,7 @@ void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, u
     sn_remote_take(&gets);
 }
 
-/* What follows the value in a SET. How many words it is, of at most 3. */
+/* The words after the value in a SET. How many they are, of at most 3. */
 static uint32_t write_terms(char *tail, size_t room, sn_terms terms, int *length)
 {
     char lives[12];

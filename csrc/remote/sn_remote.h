@@ -19,7 +19,7 @@
  * Callers    any number of threads at a time. In a forked child each sample is missing.
  * Blocking   on the server, as sn_server.h says.
  * Ordering   as sn_server.h says.
- * Errors     none reach the caller: a sample is there or is missing. sn_remote_look() has them.
+ * Errors     none reach the caller: a sample is there or is missing. sn_remote_read_counts() has them.
  */
 #ifndef SN_REMOTE_H
 #define SN_REMOTE_H
@@ -31,7 +31,7 @@
 
 #define SN_REMOTE_DATASET 16         /* bytes of a dataset's fingerprint, which `dataset` always is */
 #define SN_REMOTE_MOST (1u << 30)    /* bytes of a value */
-#define SN_REMOTE_UNKNOWN (1u << 26) /* bytes of a value whose length nobody knows, at the most */
+#define SN_REMOTE_UNKNOWN (1u << 26) /* bytes of a value of unknown length, at the most */
 /* Samples that are asked for together. 4 files of 110 KB take half of the CPU time of 4 that are asked for one by one: the server
  * is woken once. With 8 a file takes 3 us less, but no job got faster. */
 #define SN_REMOTE_AT_ONCE 4u
@@ -39,10 +39,10 @@
 
 typedef struct sn_remote sn_remote;
 
-/* NULL when memory is short, or an address is none. No server is asked yet. */
+/* NULL when memory is short, or an address is invalid. No server is asked yet. */
 sn_remote *sn_remote_new(const sn_remote_server *servers, uint32_t n);
 
-/* Nobody uses it any more. Waits shortly until what was stored last has arrived. */
+/* It is in use no longer. Waits shortly until what was stored last has arrived. */
 void sn_remote_free(sn_remote *remote);
 
 /* The server has another address now, as after a restart elsewhere. 0, or -EINVAL. */
@@ -67,7 +67,7 @@ typedef struct {
     uint8_t commands[SN_REMOTE_AT_ONCE * SN_REMOTE_COMMAND];
 } sn_gets_of_server;
 
-/* What was asked for, and has to be taken. */
+/* A request whose answer has to be taken. */
 typedef struct {
     const uint8_t *dataset;
     uint32_t n_parts;
@@ -100,6 +100,6 @@ int sn_remote_ping(sn_remote *remote, uint32_t server);
 /* The number of the server that has a sample. */
 uint32_t sn_remote_server_of(const sn_remote *remote, const uint8_t *dataset, uint32_t sample);
 
-void sn_remote_look(sn_remote *remote, uint32_t server, sn_remote_counts *counts);
+void sn_remote_read_counts(sn_remote *remote, uint32_t server, sn_remote_counts *counts);
 
 #endif

@@ -296,7 +296,7 @@ static int await_turn(sn_server *self)
     return vain != self->vain_turns ? -ECONNREFUSED : rc;
 }
 
-/* A connection that nobody uses, or a new one; NULL: the server has failed, and `message` says how, or another caller
+/* A connection that is not in use, or a new one; NULL: the server has failed, and `message` says how, or another caller
  * knows. */
 static sn_connection *get_connection(sn_server *self, char message[SN_TLS_WHY])
 {
@@ -492,7 +492,7 @@ void sn_server_count_wrong(sn_server *self, uint64_t took_ns)
     pthread_mutex_unlock(&self->mutex);
 }
 
-void sn_server_look(sn_server *self, sn_remote_counts *counts)
+void sn_server_read_counts(sn_server *self, sn_remote_counts *counts)
 {
     pthread_mutex_lock(&self->mutex);
     *counts = self->counts;

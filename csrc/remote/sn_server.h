@@ -14,7 +14,7 @@
  * Callers    any number of threads at a time.
  * Blocking   as sn_connection.h says; with TLS 200 ms more, for others' handshakes.
  * Ordering   a mutex guards connections and counters. A connection has one user at a time.
- * Errors     counted, with a message for sn_server_look().
+ * Errors     counted, with a message for sn_server_read_counts().
  */
 #ifndef SN_SERVER_H
 #define SN_SERVER_H
@@ -48,7 +48,7 @@ typedef struct {
     uint64_t stored;       /* SETs that were answered with OK */
     uint64_t short_lived;  /* SETs that were sent of what goes by itself: copies, rosters */
     uint64_t refused;      /* SETs that failed because the server's memory is full */
-    uint64_t failures;     /* of connections, and answers that are none */
+    uint64_t failures;     /* of connections, and invalid answers */
     uint64_t wrong;        /* values with another checksum, sample, length or type */
     uint64_t bytes;        /* of the hits */
     uint64_t get_ns;       /* that the hits took */
@@ -56,10 +56,10 @@ typedef struct {
     char message[SN_TLS_WHY]; /* of the last failure; empty: there was none */
 } sn_remote_counts;
 
-/* NULL when memory is short, or the address is none. The server is not asked yet. */
+/* NULL when memory is short, or the address is invalid. The server is not asked yet. */
 sn_server *sn_server_new(const sn_remote_server *about);
 
-/* Nobody uses it any more. Waits shortly until what was sent last has arrived. */
+/* It is in use no longer. Waits shortly until what was sent last has arrived. */
 void sn_server_free(sn_server *self);
 
 /* It has another address now. 0, or -EINVAL. */
@@ -99,6 +99,6 @@ void sn_server_count(sn_server *self, const sn_remote_counts *more);
 /* Count a wrong value, which took so long. With many of them sn_server_done() leaves the server alone, as if it had failed. */
 void sn_server_count_wrong(sn_server *self, uint64_t took_ns);
 
-void sn_server_look(sn_server *self, sn_remote_counts *counts);
+void sn_server_read_counts(sn_server *self, sn_remote_counts *counts);
 
 #endif

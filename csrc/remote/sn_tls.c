@@ -77,7 +77,7 @@ enum {
     TLS_1_2 = 0x0303,
     VERIFY_PEER = 1,
     FILE_PEM = 1,
-    NO_PARTIAL_WILDCARDS = 4, /* as Python: *.host is a name, and node*.host is none */
+    NO_PARTIAL_WILDCARDS = 4, /* as Python: *.host matches, and node*.host is refused */
     ERROR_WANT_READ = 2,
     ERROR_SYSCALL = 5,
     ERROR_ZERO_RETURN = 6,
@@ -132,7 +132,7 @@ static int load(openssl *self, char *why)
 
 /* -- Contexts -- */
 
-/* Nobody is asked for the password of a key. */
+/* OpenSSL would ask for the password of a key on the terminal. */
 static int no_password(char *to, int size, int is_new, void *data)
 {
     (void)to, (void)size, (void)is_new, (void)data;
@@ -254,7 +254,7 @@ static int flush(sn_tls *self, uint64_t deadline)
     return rc;
 }
 
-/* What a call of OpenSSL's has answered, other than that it is done: 0: it is to be tried again. */
+/* The answer of a call of OpenSSL's, other than that it is done: 0: it is to be tried again. */
 static int go_on(sn_tls *self, int answer, uint64_t deadline)
 {
     const openssl *ssl = &self->context->ssl;
@@ -276,7 +276,7 @@ static int go_on(sn_tls *self, int answer, uint64_t deadline)
     return rc;
 }
 
-/* What is no TLS answers with other bytes, or waits for the end of a line that never comes. */
+/* A server without TLS answers with other bytes, or waits for the end of a line that never comes. */
 static int shake_hands(sn_tls *self, uint64_t deadline)
 {
     const openssl *ssl = &self->context->ssl;

@@ -7,7 +7,7 @@
  * that it is the host that was asked for: its certificate has that name, has not expired, and leads to a trusted CA.
  * No setting turns this off.
  *
- * Lives in   private memory. The addresses of OpenSSL's functions lie in the context, because each module of _core has
+ * Lives in   private memory. The addresses of OpenSSL's functions are in the context, because each module of _core has
  *            its own copy of this code.
  * Callers    a context: any number of threads, of which one makes it. A connection: one at a time.
  * Blocking   as sn_socket.h says, the handshake too. Making a context reads the files that it names.
@@ -34,7 +34,7 @@ typedef struct {
 typedef struct sn_tls_context sn_tls_context;
 typedef struct sn_tls sn_tls;
 
-/* What the connections to one server have in common. NULL: `why` says which file or library is missing. */
+/* The context that the connections to one server share. NULL: `why` says which file or library is missing. */
 sn_tls_context *sn_tls_context_new(const sn_tls_settings *settings, char why[SN_TLS_WHY]);
 
 /* The caller needs the context no more. Connections that were opened with it go on. */

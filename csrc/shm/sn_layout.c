@@ -84,7 +84,7 @@ int sn_layout_validate(const sn_header *found, uint64_t file_bytes)
     if (sn_layout_compute(&found->geometry, &planned) != 0 || planned.segment_bytes != file_bytes)
         return SN_E_CORRUPT;
     planned.boot = found->boot;
-    /* All that is planned lies in one piece, from the geometry to the end of a row area, with no padding in it. */
+    /* All that is planned is in one piece, from the geometry to the end of a row area, with no padding in it. */
     if (found->row_words != planned.row_words || memcmp(&found->geometry, &planned.geometry, PLANNED_BYTES) != 0)
         return SN_E_CORRUPT;
     if (atomic_load(&found->backed) > planned.n_granules || atomic_load(&found->limit) > planned.n_granules)

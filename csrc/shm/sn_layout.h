@@ -1,5 +1,5 @@
 /*
- * sn_layout.h -- what lies where in a segment.
+ * sn_layout.h -- where everything is stored in a segment.
  *
  *   header | rows | telemetry | traits | slots | first | wants   | writing | committed | granule map | payload
  *            who    hints       hints    what    where   derived   derived   hints       derived       bytes
@@ -39,7 +39,7 @@
 #define SN_LAYOUT_VERSION 16u
 
 #define SN_GRANULE 4096u       /* payload space is given out in pages */
-#define SN_HUGE_PAGE 2097152u  /* records of many samples lie in these, where the kernel has them */
+#define SN_HUGE_PAGE 2097152u  /* records of many samples are stored in these, where the kernel has them */
 #define SN_MAX_ROWS 128u       /* participants at once */
 #define SN_AREAS_AT_BIRTH 8u   /* of the last rows, where row areas are huge pages: a member for each GPU of a host */
 #define SN_MAX_JOBS 64u        /* one bit each in a copy's uses mask */
@@ -101,7 +101,7 @@ typedef struct {
         struct {
             uint16_t height, width; /* of a kept picture */
         };
-        uint32_t look; /* AUGMENTED: names the files as its writer's job has seen them, see sn_client */
+        uint32_t files_name; /* AUGMENTED: names the files as its writer's job has seen them, see sn_client */
     };
     uint64_t pipeline; /* fingerprint of the stages that made it; 0 for ENCODED */
     uint64_t uses;     /* the jobs that this copy has served, a bit each */
@@ -163,7 +163,7 @@ typedef struct {
     uint8_t part_of[];         /* by sample */
 } sn_timetable;
 
-/* What the threads or worker processes that prepare samples did while the training loop waited for them. */
+/* The activity of the threads or worker processes that prepare samples while the training loop waited for them. */
 enum sn_cause {
     SN_CAUSE_STORAGE = 0, /* waited for storage */
     SN_CAUSE_DECODE = 1,  /* decoded, or decoded and augmented in one go */
@@ -176,7 +176,7 @@ enum sn_cause {
     SN_CAUSES = 8
 };
 
-/* What the loaders of one process have done since it attached, and where its last epoch is. */
+/* The work of one process's loaders since it attached, and where its last epoch is. */
 typedef struct {
     uint64_t since_ms, published_ms; /* since 1970: when it began to publish, and when it published this */
     uint64_t delivered;              /* samples, without the batch that the training loop is at */
@@ -215,7 +215,7 @@ typedef struct {
     uint32_t n_samples;
     uint32_t keep;            /* for so many seconds it outlives the last who leaves; a joiner may ask for more */
     uint32_t split[SN_FORMS]; /* shares of the payload space at birth, in 1/10,000 */
-    uint32_t adapts;          /* whether they are Seneca's to change: nobody has asked for them */
+    uint32_t adapts;          /* whether Seneca may change them: the user has not asked for them */
     uint32_t first_granules;  /* so many get memory at birth; 0: all */
 } sn_geometry;
 
@@ -251,14 +251,14 @@ typedef struct {
 
 _Static_assert(sizeof(sn_dataset) % 8 == 0 && sizeof(sn_traits) == 1296, "whole words");
 
-/* Who compares what: a table of digests, one for each sample, of the payloads of one kind. See sn_digests.h. */
+/* A table of digests, one for each sample, of the payloads of one kind. See sn_digests.h. */
 typedef struct {
-    _Atomic uint64_t kind; /* names what the payloads hold; 0: the table is nobody's. Written last, cleared first */
+    _Atomic uint64_t kind; /* names what the payloads hold; 0: the table is free. Written last, cleared first */
     uint64_t job_key;      /* who began it */
     uint64_t when;         /* seconds since 1970 */
     int32_t pid;
     uint32_t form;
-    uint32_t taker;                         /* 1 + the row of who clears it to name it next; 0: nobody */
+    uint32_t taker;                         /* 1 + the row of who clears it to name it next; 0: none */
     uint32_t has_company;                   /* whether processes of more than one job have had it open */
     uint64_t users[SN_MAX_ROWS / 64];       /* rows of the processes that have it open */
     _Atomic uint32_t compared[SN_MAX_JOBS]; /* by a job's bit: samples that it and another job made, which were equal */
@@ -271,11 +271,11 @@ enum sn_abandoned {
     SN_DISTRUSTED = 2 /* somebody was served what its own dataset does not make: see sn_distrust */
 };
 
-/* Why nobody trusts what lies here. */
+/* Why the payloads here are not trusted. */
 typedef struct {
-    _Atomic uint32_t reported; /* 0: nobody has; 1: somebody is writing this; 2: written */
+    _Atomic uint32_t reported; /* 0: not yet; 1: somebody is writing this; 2: written */
     uint32_t sample;
-    uint32_t form; /* that it was served from; SN_STORAGE: its file, or what it is made of, is another than it was */
+    uint32_t form; /* that it was served from; SN_STORAGE: its file, or what it is made of, has changed */
     int32_t pid;
     uint64_t job_key; /* who found it */
     uint64_t when;
@@ -326,20 +326,21 @@ typedef struct {
 
     /* Hints for whoever has to give up one of several kept segments; the lock holder's. See sn_join.h. */
     uint32_t joins, joined_at; /* how often jobs joined, in 1/1,000, as it counted in this second since 1970 */
-    uint64_t cost_ns;          /* that it takes to make one sample again; 0: nobody has published it */
+    uint64_t cost_ns;          /* that it takes to make one sample again; 0: it is not known */
 
     /* Truth: what jobs show each other, see sn_digests.h and sn_distrust.h. */
     sn_distrust distrust;
     _Atomic uint16_t job_generations[SN_MAX_JOBS]; /* by bit: how many jobs have had it. Relaxed without the lock */
     sn_digest_table tables[SN_DIGEST_TABLES];
 
-    /* Truth: the newest ctime of all files of the dataset, in ns, as its creator saw them before; 0: they have none, or it
-     * is not known. What lies here was read later. Therefore only a file with a newer ctime may have other bytes now. */
+    /* Truth: the newest ctime of all files of the dataset, in ns, as its creator saw them before; 0: they have none, or
+     * it is not known. The payloads here were read later. Therefore only a file with a newer ctime may have other bytes
+     * now. */
     int64_t newest_ctime;
 } sn_header;
 
 _Static_assert(sizeof(sn_digest_table) == 384, "six cache lines");
-_Static_assert(sizeof(sn_header) == 29808, "another header is another layout version");
+_Static_assert(sizeof(sn_header) == 29808, "a changed header needs a new layout version");
 
 /* Shares of the payload space, by form, in 1/10,000: those of the last change. */
 static inline const uint32_t *sn_split(const sn_header *head)

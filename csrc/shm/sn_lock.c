@@ -106,7 +106,7 @@ void sn_row_unlock(sn_segment *segment, uint32_t row)
 
 void sn_row_desert(sn_segment *segment, uint32_t row)
 {
-    pthread_mutex_lock(&segment->mutex); /* own_rows is the mutex's; nobody holds it for long */
+    pthread_mutex_lock(&segment->mutex); /* own_rows is the mutex's; it is never held for long */
     sn_row_unlock(segment, row);
     pthread_mutex_unlock(&segment->mutex);
 }
@@ -116,7 +116,7 @@ int sn_row_is_own(const sn_segment *segment, uint32_t row)
     return (int)(segment->own_rows[row / 64] >> (row % 64) & 1);
 }
 
-/* When the kernel cannot be asked, nobody is declared dead. */
+/* When the kernel cannot be asked, no process is declared dead. */
 static int is_locked(int fd, uint32_t first, uint32_t count)
 {
     struct flock lock;

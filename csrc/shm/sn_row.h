@@ -7,7 +7,7 @@
  * sn_rows.h the ledger, sn_want.h the seen bits and the eligible vector, sn_next_use.h the timetable.
  *
  * Lives in   the segment; the functions answer pointers into the mapping, which are good as long as the handle is.
- * Callers    the lock holder, and whoever may read what lies there without the lock.
+ * Callers    the lock holder, and whoever may read that memory without the lock.
  * Blocking   never.
  */
 #ifndef SN_ROW_H

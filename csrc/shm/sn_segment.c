@@ -290,7 +290,7 @@ void sn_segment_collapse_area(sn_segment *segment, uint32_t row)
         collapse(segment, (uint64_t)(segment->areas - (uint8_t *)segment->head) + row * segment->area_bytes, whole);
 }
 
-/* Which boot of the host this is, out of the first digits of its id; 0: the kernel does not say. */
+/* The number of this boot of the host, out of the first digits of its id; 0: the kernel does not say. */
 static uint32_t this_boot(void)
 {
     char digits[9] = "";
@@ -302,8 +302,8 @@ static uint32_t this_boot(void)
     return got == (ssize_t)sizeof digits - 1 ? (uint32_t)strtoul(digits, NULL, 16) : 0;
 }
 
-/* The file may hold what a creator left who died before writing the magic. Nobody has it
- * mapped, for joiners map only what has its magic: so it starts from nothing. */
+/* The file may hold what a creator left who died before writing the magic. No process has it
+ * mapped, because joiners map only what has its magic. Therefore it starts from nothing. */
 static int create(sn_segment *segment, const sn_geometry *geometry, int64_t newest_ctime, sn_progress progress,
                   void *context)
 {
@@ -335,7 +335,7 @@ static int create(sn_segment *segment, const sn_geometry *geometry, int64_t newe
     layout.newest_ctime = newest_ctime;
     *segment->head = layout; /* magic is still 0 in it */
     resolve(segment, &layout);
-    /* Fresh pages are zero: rows are free, slots empty, nobody has seen anything. Derived
+    /* Fresh pages are zero: rows are free, slots empty, all samples unseen. Derived
      * state is built by the caller's first rebuild, which `busy` asks for. */
     uint64_t area = (layout.timetable_in + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     for (uint32_t i = 1; in_memory && i <= SN_AREAS_AT_BIRTH && layout.timetable_in >= HUGE_PAGE / 2; i++)

@@ -95,7 +95,7 @@ int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int
 void sn_segment_close(sn_segment *segment);
 
 /* Memory for what a row of this kind uses of its row area, under the lock: 0, -ENOSPC, -errno. What was
- * reserved once stays, with what lies in it. */
+ * reserved once stays, with its content. */
 int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind kind);
 
 /* Memory for the timetable of a row that is the caller's, without the lock: 0, -ENOSPC, -errno. Likewise. */
@@ -147,7 +147,7 @@ int sn_row_is_own(const sn_segment *segment, uint32_t row);   /* of this process
 int sn_row_is_alive(const sn_segment *segment, uint32_t row); /* a system call, but for an own one */
 
 /* Whether any row of the segment behind `fd` has a living owner, other than through `fd` itself.
- * Asks the kernel alone: needs no lock, and trusts nothing that lies in the segment. */
+ * Asks the kernel alone: needs no lock, and trusts nothing that is stored in the segment. */
 int sn_anyone_alive(int fd);
 
 /* The same for one row. */

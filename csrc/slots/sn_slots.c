@@ -106,7 +106,7 @@ static uint32_t free_list(const sn_segment *segment, uint32_t slot)
     return slot < segment->n_stage ? SN_LIST_FREE_STAGE : SN_LIST_FREE_KEEP;
 }
 
-/* What a participant's copies fill of the stage; a row's next owner is another participant. */
+/* Count the granules that a participant's copies fill in the stage; a row's next owner is another participant. */
 static void count_staged(sn_segment *segment, const sn_slot *record, int sign)
 {
     sn_row *writer = &segment->rows[record->writer_row];
@@ -138,7 +138,7 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
     record->writer_generation = segment->rows[row].generation;
     record->granule = granule;
     record->length = payload->length;
-    record->look = payload->look; /* or height and width */
+    record->files_name = payload->files_name; /* or height and width */
     record->pipeline = payload->pipeline;
     record->uses = payload->uses;
     record->in_order = payload->in_order;

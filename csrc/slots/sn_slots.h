@@ -57,7 +57,7 @@ typedef struct {
         struct {
             uint16_t height, width;
         };
-        uint32_t look; /* AUGMENTED; see sn_slot */
+        uint32_t files_name; /* AUGMENTED; see sn_slot */
     };
     uint8_t form;
     uint8_t in_order; /* see sn_slot */
@@ -69,7 +69,7 @@ typedef struct {
  * SN_NONE when no record is free, no run of granules long enough, or the writing list full. */
 uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_t row);
 
-/* Which slots on the writing list have been committed since this was last asked: a bit each in `places`,
+/* The slots on the writing list that have been committed since this was last asked: a bit each in `places`,
  * by their place in the list, of which the first sn_bits_words(length of the list) words are written. */
 void sn_slots_committed(sn_segment *segment, uint64_t *places);
 

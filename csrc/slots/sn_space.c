@@ -128,7 +128,7 @@ void sn_space_resize(sn_segment *segment, uint32_t end_before)
 int sn_space_mark(sn_segment *segment, enum sn_form form, uint32_t start, uint32_t count)
 {
     uint64_t end = (uint64_t)start + count;
-    /* Behind the limit may lie what was there before it fell. */
+    /* Behind the limit there may be payloads from before it fell. */
     if (count == 0 || end > atomic_load_explicit(&segment->head->backed, memory_order_relaxed) ||
         sn_bits_next(segment->granules, start, end, 1) != end)
         return SN_FULL;

@@ -43,7 +43,7 @@ int sn_backing_grow(sn_segment *segment, uint32_t granules)
     now = load(&head->backed);
     sn_store_leave(segment);
 
-    /* The limit fell meanwhile. What lies behind it and behind the count was never given out, nor will it be. */
+    /* The limit fell meanwhile. The space behind it and behind the count was never given out, nor will it be. */
     uint32_t unused = least > now ? least : now;
     if (unused < to)
         sn_segment_punch(segment, unused, to);

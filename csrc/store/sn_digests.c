@@ -36,7 +36,7 @@ static int is_in_use(const sn_header *head, const sn_digest_table *table)
     return table->taker != 0;
 }
 
-/* One that is nobody's, else the oldest of those that no living process has open. */
+/* A free one, else the oldest of those that no living process has open. */
 static uint32_t to_take(const sn_header *head)
 {
     uint32_t best = SN_DIGEST_TABLES;
@@ -128,7 +128,7 @@ int sn_digests_open(sn_digests *digests, uint64_t kind, enum sn_form form, const
             return rc;
         rc = open_locked(digests, &taken, kind, form, shape);
         sn_store_leave(segment);
-        /* Without the lock: it is nobody's meanwhile, and so it stays until this process names it or dies. */
+        /* Without the lock: it is free meanwhile, and stays so until this process names it or dies. */
         if (rc == SN_MISS && sn_segment_clear_digests(segment, taken) != 0)
             return SN_E_RECORDS;
     } while (rc == SN_MISS);
@@ -177,7 +177,7 @@ static int mark(const sn_digests *digests, uint32_t sample)
     return !(atomic_fetch_or_explicit(&digests->marks[sample / 64], bit, memory_order_relaxed) & bit);
 }
 
-/* For this job, and for that of the word if nobody's digest was equal before and it is here still. */
+/* For this job, and for that of the word if no other digest was equal before and it is here still. */
 static void count(const sn_digests *digests, uint32_t sample)
 {
     sn_digest_table *table = &digests->segment->head->tables[digests->table];

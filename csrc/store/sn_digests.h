@@ -43,11 +43,11 @@ typedef struct {
 } sn_digests;
 
 enum sn_met {
-    SN_DIGEST_NEW = 0,     /* nobody had made it */
+    SN_DIGEST_NEW = 0,     /* no job had made it */
     SN_DIGEST_OWN = 1,     /* this job had, and it was the same */
     SN_DIGEST_EQUAL = 2,   /* another job had, and it was the same */
-    SN_DIGEST_CHANGED = 3, /* this job had, and it was another */
-    SN_DIGEST_DIFFERS = 4  /* another job had, and it was another */
+    SN_DIGEST_CHANGED = 3, /* this job had, and it differed */
+    SN_DIGEST_DIFFERS = 4  /* another job had, and it differed */
 };
 
 /*

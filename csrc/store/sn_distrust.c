@@ -8,7 +8,7 @@ void sn_distrust_report(sn_segment *segment, uint64_t job_key, uint32_t sample, 
     sn_header *head = segment->head;
     uint32_t nobody = 0;
 
-    /* First: whatever happens to this process, nobody is served from here any more. */
+    /* First: whatever happens to this process, nothing is served from here any more. */
     atomic_store_explicit(&head->abandoned, SN_DISTRUSTED, memory_order_release);
     if (!atomic_compare_exchange_strong(&head->distrust.reported, &nobody, 1))
         return;

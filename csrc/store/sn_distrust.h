@@ -8,14 +8,14 @@
  * Blocking   never.
  * Ordering   sn_distrust_report() says that the segment is abandoned before anything else (release); whoever draws or
  *            serves next reads it (acquire).
- * Crash      a death in the middle leaves the segment abandoned, with nobody named.
+ * Crash      a death in the middle leaves the segment abandoned, and no job named.
  */
 #ifndef SN_DISTRUST_H
 #define SN_DISTRUST_H
 
 #include "../shm/sn_segment.h"
 
-/* Nobody is to trust what lies in the segment any more: its users go on privately from their next draw on, what is
+/* The segment is not to be trusted any more: its users go on privately from their next draw on, what is
  * held and not yet delivered is not served, newcomers make another. The first report is kept. */
 void sn_distrust_report(sn_segment *segment, uint64_t job_key, uint32_t sample, enum sn_form form);
 
@@ -25,7 +25,7 @@ static inline int sn_is_distrusted(const sn_segment *segment)
     return atomic_load_explicit(&segment->head->abandoned, memory_order_acquire) == SN_DISTRUSTED;
 }
 
-/* Why: 1 and a copy in *why; 0 where it is trusted, or nobody has come to say why. */
+/* Why: 1 and a copy in *why; 0: it is trusted, or the reason is not written yet. */
 int sn_distrust_read(const sn_segment *segment, sn_distrust *why);
 
 #endif

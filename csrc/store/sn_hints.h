@@ -4,7 +4,7 @@
  *   each process  --writes-->  its own row: which copies it exchanges, how fast its training step is
  *   the others    --read---->  all rows of kind SN_ROW_HOLDER
  *
- * Nothing hangs on a hint but speed and what people are shown: it may be old, and a row that is read while another
+ * Only speed and what people are shown depend on a hint: it may be old, and a row that is read while another
  * process claims it may be half its own and half its predecessor's.
  *
  * Lives in   the segment's row table.

@@ -3,7 +3,7 @@
 #include "../base/sn_prefetch.h"
 #include "../slots/sn_slots.h"
 
-#define LOOKS_FOR_EACH 8u /* candidate: at so many records at the most */
+#define RECORDS_FOR_EACH 8u /* records that are scanned at the most, for each candidate */
 
 int sn_next_use_is_known(const sn_segment *segment)
 {
@@ -50,7 +50,7 @@ static uint32_t next_use(const sn_segment *segment, uint64_t pipeline, uint32_t 
     return first;
 }
 
-/* What next_use() will read of these. */
+/* Prefetch the memory that next_use() will read of these. */
 static void prefetch(const sn_segment *segment, const uint32_t *slots, uint32_t n)
 {
     const uint64_t *members = segment->head->member_rows;
@@ -63,14 +63,14 @@ static void prefetch(const sn_segment *segment, const uint32_t *slots, uint32_t 
         }
 }
 
-/* Payloads of this form that nobody holds, from where the last search ended. Records that are in use lie near each
- * other (sn_slots.c), and those that never were lie behind them. */
+/* Payloads of this form that nobody holds, from where the last search ended. Records that are in use are near each
+ * other (sn_slots.c), and those that never were are behind them. */
 static uint32_t find_candidates(sn_segment *segment, enum sn_form form, uint32_t most, uint32_t *slots)
 {
     uint32_t list = form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED, n = 0;
     uint32_t slot = segment->head->candidates_from;
 
-    for (uint32_t looks = 0; looks < LOOKS_FOR_EACH * most && n < most; looks++, slot++) {
+    for (uint32_t scanned = 0; scanned < RECORDS_FOR_EACH * most && n < most; scanned++, slot++) {
         if (slot < segment->n_stage || slot >= segment->n_slots || segment->slots[slot].generation == 0)
             slot = segment->n_stage;
         if (segment->slots[slot].list == list && segment->slots[slot].pins == 0)

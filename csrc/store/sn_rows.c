@@ -40,7 +40,7 @@ uint32_t sn_rows_of_job(const sn_segment *segment, uint64_t key)
 }
 
 /* The bit of this job; a new one is cleared in every record before it is given out. A death in between steps its
- * generation once more, which hurts nobody. */
+ * generation once more, which does no harm. */
 static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
 {
     uint32_t row = sn_rows_of_job(segment, key);

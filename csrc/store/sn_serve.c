@@ -118,7 +118,7 @@ static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
     sn_payload payload = {
         .sample = sample,
         .length = client->copy_bytes,
-        .look = client->look,
+        .files_name = client->files_name,
         .form = SN_AUGMENTED,
         .in_order = client->in_order,
         .pipeline = pipeline,

@@ -5,7 +5,7 @@
  *   DECODED, ENCODED     kept payloads, pinned while they are read
  *   storage              nothing at hand; what was read or decoded may be offered to be kept
  *
- * What members (who choose samples) and workers (who are given them) have in common.
+ * The common part of members (who choose samples) and workers (who are given them).
  *
  * Lives in   the segment; a client is private memory of its member or worker.
  * Callers    the lock holder.     Blocking  never.
@@ -48,7 +48,7 @@ typedef struct {
     uint64_t decoded_pipeline, augmented_pipeline;
     uint16_t height, width; /* of an AUGMENTED copy of pixels; 0: it says itself what it holds */
     uint32_t copy_bytes;    /* memory for an AUGMENTED copy; 0: not known yet */
-    uint32_t look;    /* names the files as its job has last seen them, by size and times; 0: it has looked at none */
+    uint32_t files_name;    /* names the files as its job last saw them, by size and times; 0: it has seen none */
     uint8_t shares;   /* whether it stages AUGMENTED copies and uses others' */
     uint8_t keeps;    /* whether what it prepares may be kept */
     uint8_t exact;    /* whether its copies are the same whoever makes them */

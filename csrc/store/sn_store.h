@@ -14,7 +14,7 @@
  * Crash      a death outside the critical section leaves a row without a living owner:
  *            sn_store_reap() finds it. Three rebuilds begun and not finished: the segment
  *            is abandoned, its users go on privately, newcomers make another. So it is when
- *            what lies in it is not to be trusted, see sn_distrust.h.
+ *            its payloads are not to be trusted, see sn_distrust.h.
  */
 #ifndef SN_STORE_H
 #define SN_STORE_H
@@ -43,7 +43,7 @@ uint32_t sn_store_reap(sn_segment *segment, int all);
  * times so far, so that of two who decide at once one does. `why` is remembered. 0, or SN_MISS. */
 int sn_store_change_split(sn_segment *segment, const uint32_t split[SN_FORMS], uint32_t after, const char *why);
 
-/* What a cache holds, for people. */
+/* The content of a cache, for people. */
 typedef struct {
     uint64_t payload_bytes, free_bytes; /* all; what of it no payload takes */
     uint64_t reserved_bytes;            /* what of it has memory so far */

@@ -5,8 +5,8 @@
 #include "../base/sn_prefetch.h"
 #include "../slots/sn_slots.h"
 
-/* A few copies are held (being read) at any time; look past these, but not for long. */
-#define LOOK_AT_MOST 64
+/* A few copies are held (being read) at any time; pass these, but not for long. */
+#define MOST_PASSED 64
 
 void sn_want_prefetch(const sn_segment *segment, const uint32_t *samples, uint32_t n)
 {
@@ -199,9 +199,9 @@ uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint3
 
 uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipeline, int is_newest)
 {
-    uint32_t looked = 0;
+    uint32_t passed = 0;
 
-    /* What nobody wants is there only because somebody holds it. */
+    /* An unwanted copy is there only because it is held. */
     for (uint32_t want = 1; want <= most; want++) {
         const sn_list_head *list = &segment->head->lists[SN_LIST_WANT + want];
         uint32_t next = is_newest ? list->tail : list->head;
@@ -211,7 +211,7 @@ uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipel
             next = is_newest ? copy->list_prev : copy->list_next;
             if (copy->pins == 0 && (pipeline == 0 || copy->pipeline == pipeline))
                 return slot;
-            if (++looked == LOOK_AT_MOST)
+            if (++passed == MOST_PASSED)
                 return SN_NONE;
         }
     }

@@ -255,7 +255,7 @@ cdef class Codec:
 
 
 def resize(const uint8_t[:, :, :] picture, size, box, interpolation="bilinear", antialias=True):
-    """What a resize makes of a box that may fall between pixels: for tests, and for looking at.
+    """Resize a box that may fall between pixels: for tests, and to see the result.
 
     Args:
         picture: uint8 ``(height, width, 3)``.

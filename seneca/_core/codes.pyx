@@ -1,4 +1,4 @@
-"""What the codes of csrc mean in Python: exceptions, and reasons in words."""
+"""The meaning of csrc's codes in Python: exceptions, and reasons in words."""
 
 import os
 

@@ -95,8 +95,8 @@ cdef class Digests:
             draws: Whether the sample has drawn random numbers.
 
         Returns:
-            ``NEW``: nobody had made it. ``OWN``, ``EQUAL``: this job, or another, had, and it was the same.
-            ``CHANGED``, ``DIFFERS``: likewise, and it was another.
+            ``NEW``: no job had made it. ``OWN``, ``EQUAL``: this job, or another, had, and it was the same.
+            ``CHANGED``, ``DIFFERS``: likewise, and it differed.
         """
         self.check_sample(sample)
         return sn_digests_meet(&self.handle, sample, digest, fixed, draws)
@@ -136,5 +136,5 @@ cdef class Digests:
 
 
 def compared(Segment segment not None, uint64_t kind):
-    """How many samples of this kind the job and another have made, which were equal; 0: none, or nobody compares it."""
+    """How many samples of this kind the job and another have made, which were equal; 0: none, or it is not compared."""
     return sn_digests_compared_of(segment.open(), segment.row, kind)

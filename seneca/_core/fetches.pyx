@@ -134,7 +134,7 @@ _idle = []  # Connections: those of an epoch serve the next
 
 
 cdef class Connections:
-    """What is open to web servers. One thread uses it at a time.
+    """Open connections to web servers. One thread uses them at a time.
 
     Raises:
         OSError: There is no libcurl here.

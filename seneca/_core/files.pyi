@@ -2,6 +2,6 @@ from typing import Any
 
 import numpy as np
 
-LOOKED: np.dtype[Any]
+FILE_STAT: np.dtype[Any]
 
-def look_at(paths: bytes, offsets: np.ndarray, threads: int) -> np.ndarray: ...
+def stat_many(paths: bytes, offsets: np.ndarray, threads: int) -> np.ndarray: ...

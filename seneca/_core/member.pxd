@@ -41,8 +41,8 @@ cdef extern from "member/sn_member.h" nogil:
     int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined)
     int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
                        sn_offer *offers, uint32_t n_offers)
-    int sn_member_look_again(sn_member *member, sn_item **items, uint32_t n_items, int takes_over,
-                             const uint64_t *blamed)
+    int sn_member_check_awaited(sn_member *member, sn_item **items, uint32_t n_items, int takes_over,
+                                const uint64_t *blamed)
     uint32_t sn_member_claims(const sn_member *member, const sn_item *items, uint32_t n_items, sn_claim *claims)
     uint32_t sn_member_row(const sn_member *member, uint32_t *generation)
     uint32_t sn_member_copy_bytes(const sn_member *member)
@@ -63,4 +63,4 @@ cdef class Member(Participant):
     cdef readonly object why_private
     cdef bint retired
     cdef sn_member *open(self) except NULL
-    cdef uint32_t wanted_alone, seen
+    cdef uint32_t wanted_alone, files_seen

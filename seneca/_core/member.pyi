@@ -36,7 +36,7 @@ class Member(Participant):
         own_seed: int = 0,
         exact_family: int = 0,
         wanted_alone: int = 0,
-        look: int = 0,
+        files_name: int = 0,
     ) -> None: ...
     @property
     def left(self) -> int: ...
@@ -45,7 +45,7 @@ class Member(Participant):
     def draw(
         self, wanted: int, offers: Sequence[tuple[int, int, int, int, int]] = ()
     ) -> tuple[np.ndarray, list[tuple[int, int] | None], bool]: ...
-    def look_again(
+    def check_awaited(
         self, items: np.ndarray, *, takes_over: bool = False, blamed: Sequence[int] = ()
     ) -> bool: ...
     def claims(self, items: np.ndarray) -> tuple[int, int, np.ndarray | None]: ...

@@ -17,8 +17,8 @@ from seneca._core.segment cimport Segment, sn_segment
 __all__ = ["CLAIM", "Member"]
 
 CLAIM = np.dtype([(name, np.uint32) for name in ("sample", "slot", "generation", "entry", "awaited")])
-"""What a worker takes over of a draw, as ``sn_claim``; ``slot`` :data:`NONE`: only the sample. ``awaited``: another
-job makes the copy."""
+"""The part of a draw that a worker takes over, as ``sn_claim``; ``slot`` :data:`NONE`: only the sample. ``awaited``:
+another job makes the copy."""
 assert CLAIM.itemsize == sizeof(sn_claim)
 
 
@@ -33,7 +33,7 @@ cdef class Member(Participant):
         n_samples: Of the dataset.
         samples: uint32 array of the samples that are this member's, each once; None for all. Empty: it is given the
             samples of each draw.
-        places: How many of them are delivered from here; what lies behind in the order is dropped.
+        places: How many of them are delivered from here; samples behind them in the order are dropped.
         seed, epoch: Name the order.
         fixed: The samples as they are, not permuted.
         own_seed: Not 0: names, with the epoch, the order of what is not dropped, also where that was fixed.
@@ -48,7 +48,7 @@ cdef class Member(Participant):
             members. Names such copies of all seeds and epochs, as ``augmented`` names those of this one.
         hands_over: Whether workers prepare what it draws, see :meth:`claims`.
         wanted_alone: Places that a draw takes while no other job draws; 0: as many as it is asked.
-        look: Names the dataset's files as its job has last seen them; 0: it has looked at none.
+        files_name: Names the dataset's files as its job last saw them; 0: it has seen none.
 
     Attributes:
         shared: Whether it has a row in the segment.
@@ -58,7 +58,7 @@ cdef class Member(Participant):
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
                   height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
                   bint hands_over=False, uint32_t wanted_alone=0, taken=None, uint64_t own_seed=0, uint64_t exact_family=0,
-                  uint32_t look=0):
+                  uint32_t files_name=0):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
         cdef const uint64_t[::1] words
@@ -85,7 +85,7 @@ cdef class Member(Participant):
         options.client.height = height
         options.client.width = width
         options.client.copy_bytes = copy_bytes
-        options.client.look = self.seen = look
+        options.client.files_name = self.files_seen = files_name
         options.client.shares = shares
         options.client.keeps = keeps
         options.client.exact = self.exact = exact_family != 0 and shares
@@ -138,8 +138,8 @@ cdef class Member(Participant):
         rc = sn_member_draw(self.open(), n, items_of(items), &drawn, answers.array, answers.count)
         return items[:drawn], answers.slots(), rc == SN_BUSY
 
-    def look_again(self, items, *, takes_over=False, blamed=()):
-        """Look again for what drawn items await, which are changed in place: for tests and simulation.
+    def check_awaited(self, items, *, takes_over=False, blamed=()):
+        """Check again what drawn items await, which are changed in place: for tests and simulation.
 
         Args:
             items: An array of :data:`ITEM`, as :meth:`draw` made it.
@@ -168,12 +168,12 @@ cdef class Member(Participant):
             if first[i].awaited:
                 awaiting[n] = &first[i]
                 n += 1
-        rc = sn_member_look_again(self.handle, awaiting, n, takes_over, rows)
+        rc = sn_member_check_awaited(self.handle, awaiting, n, takes_over, rows)
         free(awaiting)
         return rc == 0
 
     def claims(self, items):
-        """What workers need to take over what a draw holds.
+        """The claims with which workers take over the slots of a draw.
 
         Returns:
             ``(row, generation, claims)``: the member's row (:data:`NONE` for a private one), and

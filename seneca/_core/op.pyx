@@ -157,7 +157,7 @@ cdef int fill_chains(sn_chains *filled, chains) except -1:
 
 
 def described_kinds():
-    """What ``csrc/codec/ops.def`` says: for each kind, in Python's words, its flags and its arguments' names."""
+    """The content of ``csrc/codec/ops.def``: for each kind, in Python's words, its flags and its arguments' names."""
     cdef const sn_argument *argument
     found = {}
     for kind, number in _KINDS.items():

@@ -21,7 +21,7 @@ cdef extern from "store/sn_serve.h" nogil:
         sn_holder *holder
         uint64_t decoded_pipeline, augmented_pipeline
         uint16_t height, width
-        uint32_t copy_bytes, look
+        uint32_t copy_bytes, files_name
         uint8_t shares, keeps, exact
 
 

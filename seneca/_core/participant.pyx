@@ -1,4 +1,4 @@
-"""What members and workers have in common: the slots that they hold, the places of a batch, and offers."""
+"""The common part of members and workers: the slots that they hold, the places of a batch, and offers."""
 
 import numpy as np
 
@@ -23,15 +23,15 @@ assert ITEM.itemsize == sizeof(sn_item)
 
 @cython.no_gc
 cdef class Participant:
-    """Who holds slots: reads what is pinned, writes what is reserved."""
+    """A holder of slots: it reads pinned ones, and writes reserved ones."""
 
     def commit(self, uint32_t slot):
-        """What was reserved is written: others may read it."""
+        """Commit a reserved slot, whose bytes are written: others may read it."""
         self.slot(slot)
         sn_slot_commit(self.segment.handle, slot)
 
     def abort(self, uint32_t slot):
-        """What was reserved will not be written."""
+        """Give up a reserved slot, which will not be written."""
         sn_slot_abort(self.slot(slot))
 
     def payload(self, uint32_t slot):
@@ -40,7 +40,7 @@ cdef class Participant:
         return memoryview(<uint8_t[:record.length]>sn_slot_payload(self.segment.handle, record))
 
     def is_written(self, uint32_t slot):
-        """Of a slot that is held, and another writes: whether it is written. None: it will not be."""
+        """Whether a held slot, which another process writes, is written. None: it will not be."""
         cdef uint32_t state = sn_slot_state(self.slot(slot))
         return True if state == SN_SLOT_READY else False if state == SN_SLOT_WRITING else None
 
@@ -49,12 +49,12 @@ cdef class Participant:
         cdef sn_slot *record = self.slot(slot)
         return record.height, record.width
 
-    def look(self, uint32_t slot):
+    def files_name(self, uint32_t slot):
         """The name of the files as the writer of an AUGMENTED copy had seen them, in a slot that is held."""
-        return self.slot(slot).look
+        return self.slot(slot).files_name
 
     def generation(self, uint32_t slot):
-        """Which occupant a slot has that is held."""
+        """The number of the occupant of a held slot."""
         return self.slot(slot).generation
 
     cdef sn_slot *slot(self, uint32_t slot) except NULL:

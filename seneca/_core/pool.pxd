@@ -44,7 +44,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint32_t epoch, check_every
         uint64_t *checked
         atomic_uint8 *changes
-        uint32_t look
+        uint32_t files_name
         sn_note *notes
         atomic_uint32 *progress
 
@@ -142,7 +142,7 @@ cdef extern from "pool/sn_copy_wait.h" nogil:
     void sn_copy_wait_begin(sn_copy_wait *await_, sn_member *member, sn_batch *batch)
     void sn_copy_wait_add(sn_copy_wait *await_, sn_batch *batch)
     void sn_copy_wait_forget(sn_copy_wait *await_, sn_batch *batch)
-    void sn_copy_wait_look(sn_copy_wait *await_, sn_pool *pool, sn_member *member)
+    void sn_copy_wait_poll(sn_copy_wait *await_, sn_pool *pool, sn_member *member)
     int sn_copy_wait_batch(sn_copy_wait *await_, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms)
 
 

@@ -21,7 +21,7 @@ __all__ = ["READS_AHEAD", "Batch", "Stream", "StreamClosed"]
 READS_AHEAD = SN_MOST_READERS  # files that a stream with threads reads at a time beside them, at most
 
 cdef enum:
-    FLUSH_MS = 1000     # a look now and then; the copies take a fraction of it
+    FLUSH_MS = 1000     # a check now and then; the copies take a fraction of it
     PATIENCE_MS = 1000  # a thread that has been at its place for so long is not waited for
 
 
@@ -137,7 +137,7 @@ cdef class Stream:
         self.context.check_every = check_every
         self.context.checked = NULL if checked is None else <uint64_t *><size_t>checked.ctypes.data
         self.context.changes = NULL if changes is None else <atomic_uint8 *><size_t>changes.ctypes.data
-        self.context.look = member.seen
+        self.context.files_name = member.files_seen
         self.until_check = 1 + secrets.randbelow(check_every) if check_every else 0  # at other times, and in short epochs
         with nogil:
             self.pool = sn_pool_new(n_threads, most_threads, limit)
@@ -247,7 +247,7 @@ cdef class Stream:
             for other in self.under_way:
                 sn_batch_settle(other.handle, self.member.handle)
         with nogil:
-            sn_copy_wait_look(&self.awaited, self.pool, self.member.handle)
+            sn_copy_wait_poll(&self.awaited, self.pool, self.member.handle)
             sn_copy_wait_begin(&self.awaited, self.member.handle, batch.handle)
             if first_turn != NULL:
                 rc = sn_batch_draw_given(batch.handle, self.member.handle, &self.offers, &self.until_check, indices,
@@ -362,7 +362,7 @@ cdef class Batch:
         return noted
 
     def different(self):
-        """Samples that were served from the cache, compared with their files, and found to be others."""
+        """Samples that were served from the cache, compared with their files, and found to differ."""
         cdef uint32_t i
         return [int(self.indices[i]) for i in range(self.handle.n_places) if self.handle.places[i].different]
 

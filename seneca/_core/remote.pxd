@@ -54,7 +54,7 @@ cdef extern from "remote/sn_remote.h" nogil:
                        sn_terms terms)
     int sn_remote_ping(sn_remote *remote, uint32_t server)
     uint32_t sn_remote_server_of(const sn_remote *remote, const uint8_t *dataset, uint32_t sample)
-    void sn_remote_look(sn_remote *remote, uint32_t server, sn_remote_counts *counts)
+    void sn_remote_read_counts(sn_remote *remote, uint32_t server, sn_remote_counts *counts)
 
 
 cdef extern from "remote/sn_hosts.h" nogil:

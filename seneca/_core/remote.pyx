@@ -30,7 +30,7 @@ cdef class Remote:
             certificate and of its key, or None.
 
     Raises:
-        ValueError: An address is none.
+        ValueError: An address is invalid.
     """
 
     def __cinit__(self, servers):
@@ -100,7 +100,7 @@ cdef class Remote:
             sn_remote_put(self.handle, name, sample, bytes_, length, terms)
 
     def ping(self, uint32_t server):
-        """Whether a server serves this client. If not, its message in :meth:`look` says why."""
+        """Whether a server serves this client. If not, its message in :meth:`counts` says why."""
         cdef int rc
         self.check(server)
         with nogil:
@@ -117,12 +117,12 @@ cdef class Remote:
         """The number of the server that has a sample."""
         return sn_remote_server_of(self.handle, name_of(dataset), sample)
 
-    def look(self, uint32_t server):
-        """What was asked of a server, and answered: a dict of counts, ``get_s``, ``left_alone`` and ``message``."""
+    def counts(self, uint32_t server):
+        """Requests to a server, and its answers: a dict of counts, ``get_s``, ``left_alone`` and ``message``."""
         cdef sn_remote_counts counts
         self.check(server)
         with nogil:
-            sn_remote_look(self.handle, server, &counts)
+            sn_remote_read_counts(self.handle, server, &counts)
         values = (counts.hits, counts.misses, counts.skipped, counts.stored, counts.short_lived, counts.refused, counts.failures,
                   counts.wrong, counts.bytes)
         return {

@@ -57,7 +57,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t generation
         uint32_t length
         uint16_t height, width
-        uint32_t look
+        uint32_t files_name
 
     int sn_layout_compute(const sn_geometry *geometry, sn_header *layout)
 

@@ -27,7 +27,7 @@ cdef int set_geometry(sn_geometry *geometry, bytes fingerprint, object n_samples
 
 
 def segment_bytes(n_samples, payload_bytes):
-    """What a segment takes for one job, records included; raises ValueError where none can be made."""
+    """The bytes of a segment for one job, records included. Raises ValueError if none can be made."""
     cdef sn_geometry geometry
     cdef sn_header layout
     set_geometry(&geometry, b"\0" * 16, n_samples, payload_bytes, False)
@@ -78,7 +78,7 @@ cdef class Segment:
         keep: For how many seconds it outlives the last who leaves, at least; KEEP_FOREVER: until it is removed.
         job_key: 64 bits that name the training run.
         split: Shares by form in 1/10,000 (storage, encoded, decoded, augmented), likewise.
-        adapts: Whether nobody has asked for these, and they may be changed, likewise.
+        adapts: Whether the user has not asked for these, and they may be changed, likewise.
         first_bytes: So much of the space for payloads gets memory at once if it has to be made, and the rest by
             :meth:`grow`; 0: all.
         newest_ctime: The newest ctime of the dataset's files, in ns, as they were seen before, if it has to be made; 0: it
@@ -221,13 +221,13 @@ cdef class Segment:
 
     @property
     def reserved_bytes(self):
-        """What of the space for payloads has memory so far; without the lock, a hint."""
+        """The bytes for payloads that have memory so far; without the lock, a hint."""
         cdef sn_header *head = self.open().head
         return min(head.geometry.payload_bytes, <uint64_t>sn_usable_granules(head) * SN_GRANULE)
 
     @property
     def unused_bytes(self):
-        """What of the reserved space holds nothing; without the lock, a hint."""
+        """The reserved bytes that hold nothing; without the lock, a hint."""
         cdef sn_header *head = self.open().head
         return <uint64_t>head.granules_free * SN_GRANULE
 
@@ -272,7 +272,7 @@ cdef class Segment:
         Returns:
             ``(segment, rows)``: a number that no other segment has since the host was started; row and
             generation, in one number, of each process that the job has here, this one's first. A job
-            whose processes have all left is another to the copies when it comes again.
+            whose processes have all left counts as a new job when it comes again.
         """
         cdef uint64_t rows[SN_MAX_ROWS]
         cdef uint32_t i, n = sn_hints_attachments(self.open(), self.row, rows)
@@ -284,12 +284,12 @@ cdef class Segment:
 
     @property
     def total_bytes(self):
-        """The whole segment, records included; the areas of rows that nobody has had take no memory."""
+        """The whole segment, records included; the areas of rows that were never used take no memory."""
         return self.open().head.segment_bytes
 
     @property
     def adapts(self):
-        """Whether nobody has asked for its split, and it may be changed."""
+        """Whether the user has not asked for its split, and it may be changed."""
         return bool(self.open().head.geometry.adapts)
 
     def split(self):
@@ -320,7 +320,7 @@ cdef class Segment:
         return [(paces[i].row == self.row, paces[i].job_key, paces[i].second, paces[i].pace) for i in range(n)]
 
     def distrust(self, uint32_t sample, int form):
-        """A sample of this form is not the same for all jobs: nobody is served from here any more."""
+        """A sample of this form is not the same for all jobs: nothing is served from here any more."""
         sn_distrust_report(self.open(), self.job_key, sample, form)
 
     @property
@@ -329,14 +329,14 @@ cdef class Segment:
         return sn_is_distrusted(self.open()) != 0
 
     def why_distrusted(self):
-        """``(job_key, pid, sample, form)`` of who has found it first; None: nobody has, or has come to say so."""
+        """``(job_key, pid, sample, form)`` of who has found it first; None: no job has, or it is not written yet."""
         cdef sn_distrust why
         if not sn_distrust_read(self.open(), &why):
             return None
         return why.job_key, why.pid, why.sample, why.form
 
     def stats(self):
-        """What the segment holds: a dict of bytes, budgets and counts."""
+        """The content of the segment: a dict of bytes, budgets and counts."""
         cdef sn_store_stats stats
         cdef sn_change *change
         cdef uint32_t i

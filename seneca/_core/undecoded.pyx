@@ -56,7 +56,7 @@ def encoded(Batch batch not None, uint32_t position):
 
 
 def distrust(Batch batch not None, uint32_t position):
-    """What :func:`encoded` gave cannot be decoded: whether it came from a cache, and the file may be good."""
+    """Reject undecodable bytes of :func:`encoded`. True: they came from a cache, and the file may be good."""
     cdef sn_batch_item *place = place_of(batch, position)
     if not place.is_remote and (place.kept != NULL or place.item.source != SN_ENCODED):
         return False

@@ -14,9 +14,9 @@ cdef extern from "member/sn_worker.h" nogil:
     int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
                         uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers)
     void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline)
-    void sn_worker_name_look(sn_worker *worker, uint32_t look)
-    int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
-                             int takes_over, const uint64_t *blamed)
+    void sn_worker_name_files(sn_worker *worker, uint32_t files_name)
+    int sn_worker_check_awaited(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
+                                int takes_over, const uint64_t *blamed)
     int sn_worker_done(sn_worker *worker, const sn_item *items, uint32_t n_items)
     int sn_worker_offer_done(sn_worker *worker, const sn_offer *offer)
     void sn_worker_learn(sn_worker *worker, uint32_t copy_bytes)

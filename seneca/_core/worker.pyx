@@ -78,12 +78,12 @@ cdef class Worker(Participant):
         """The copies that come next have this fingerprint: they are of another seed or epoch."""
         sn_worker_name_copies(self.open(), augmented)
 
-    def name_look(self, uint32_t look):
-        """The job has looked at the dataset's files again, and this names what they are now."""
-        sn_worker_name_look(self.open(), look)
+    def name_files(self, uint32_t files_name):
+        """The job has asked for the dataset's files again, and this names them as they are now."""
+        sn_worker_name_files(self.open(), files_name)
 
-    def look_again(self, items, uint32_t row, uint32_t row_generation, *, bint takes_over=False, blamed=()):
-        """As :meth:`Member.look_again`, of a contiguous array of :data:`ITEM` that :meth:`begin` returned."""
+    def check_awaited(self, items, uint32_t row, uint32_t row_generation, *, bint takes_over=False, blamed=()):
+        """As :meth:`Member.check_awaited`, of a contiguous array of :data:`ITEM` that :meth:`begin` returned."""
         cdef uint64_t rows[2]
         cdef sn_worker *handle = self.open()
         cdef uint32_t n = <uint32_t>len(items)
@@ -96,7 +96,7 @@ cdef class Worker(Participant):
             return True
         first = items_of(items)
         with nogil:
-            rc = sn_worker_look_again(handle, row, row_generation, first, n, takes_over, rows)
+            rc = sn_worker_check_awaited(handle, row, row_generation, first, n, takes_over, rows)
         return rc == 0
 
     def done(self, items):

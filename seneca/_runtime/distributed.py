@@ -1,4 +1,4 @@
-"""Which processes train one model together: a key that all processes of a job have, and no other process."""
+"""Finds the processes that train one model together: they have a key that no other process has."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _OF_A_FILE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ ([1-9]
 
 
 class Mapping(NamedTuple):
-    """Addresses at which a piece of a file lies.
+    """Addresses at which a piece of a file is mapped.
 
     Args:
         begin, end: The addresses.

@@ -32,7 +32,7 @@ CACHES = {1: (), 2: ("slab_reclaimable",)}
 
 
 class Limit(NamedTuple):
-    """What the host or a control group still allows.
+    """The memory that the host or a control group still allows.
 
     Args:
         free: Bytes that can be had if only the page cache shrinks. The files from which a group's programs
@@ -121,7 +121,7 @@ def limits(root: Path | None = None) -> Iterator[Limit]:
 
 
 def _left(group: Path, names: str) -> int | None:
-    """What is left below a group's limit; None: there is no limit."""
+    """The bytes that are left below a group's limit; None: there is no limit."""
     limit, used = ((group / name).read_text().strip() for name in names.split())
     return None if limit == "max" else int(limit) - int(used)
 

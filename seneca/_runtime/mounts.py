@@ -32,7 +32,7 @@ class Mount(NamedTuple):
 
 
 def mount_of(path: str, root: Path | None = None) -> Mount | None:
-    """The file system on which an absolute path lies; None: the kernel does not say.
+    """The file system of an absolute path; None: the kernel does not say.
 
     Args:
         path: The path. It need not be there.

@@ -1,6 +1,6 @@
 """Where a module comes from: from an installed release, or from the user.
 
-A module is **installed** if it is Python's, or lies in a folder of site-packages. Its name is then that of
+A module is **installed** if it is Python's, or is in a folder of site-packages. Its name is then that of
 its release. All other modules are the user's **own**. Packages that were installed from a folder of this
 host, editable or not, are also the user's own.
 """

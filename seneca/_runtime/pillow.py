@@ -9,7 +9,7 @@ __all__ = ["Settings", "settings"]
 
 
 class Settings(NamedTuple):
-    """Settings of a process, by default those of a Pillow that nobody has set.
+    """Settings of a process, by default those of an unchanged Pillow.
 
     Attributes:
         takes_truncated: Whether Pillow accepts truncated pictures (``LOAD_TRUNCATED_IMAGES``).

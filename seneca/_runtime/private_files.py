@@ -2,7 +2,7 @@
 
 ::
 
-    private_folder(path) --made if it is missing, and looked at--> a folder of this user's alone
+    private_folder(path) --made if it is missing, and checked---> a folder of this user's alone
         open_private(path), write_private(path, text) -----------> files of this user's alone
 
 In ``/tmp`` and ``/dev/shm`` any user may make a file first, if its name can be guessed. Whoever made it can
@@ -31,7 +31,7 @@ class NotPrivate(PermissionError):
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder, with those that lead to it, or look whether the one that is there is private.
+    """Make a folder, with those that lead to it, or check whether the one that is there is private.
 
     A private folder is no link, belongs to this user, and no other user may write in it. No other user can
     exchange it: the folders and links that lead to it belong to this user or to root, and where others may
@@ -64,9 +64,9 @@ def private_folder(path: Path) -> Path:
 
 
 def _check_way(step: Path, path: Path) -> None:
-    """Raise unless no other user can exchange what lies behind a folder or a link on the way to ``path``."""
+    """Raise unless no other user can exchange what a folder or a link leads to on the way to ``path``."""
     about = os.lstat(step)
-    # Whoever owns / may change everything. In a user namespace that may be another number than 0.
+    # Whoever owns / may change everything. In a user namespace that number may differ from 0.
     if about.st_uid not in (0, os.geteuid(), os.stat("/").st_uid):
         raise _not_private(step, f"belongs to another user, {user_name(about.st_uid)}", path)
     if stat.S_ISLNK(about.st_mode):
@@ -87,7 +87,7 @@ def _not_private(step: Path, fault: str, path: Path) -> NotPrivate:
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a regular file of this user's that nobody else may open. It waits for nobody and follows no link.
+    """Open a regular file of this user's that nobody else may open. It never blocks and follows no link.
 
     Args:
         path: The file.
@@ -97,7 +97,7 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
         The file descriptor.
 
     Raises:
-        NotPrivate: It is another kind of file, belongs to another user, may be opened by others, or has a
+        NotPrivate: It is no regular file, belongs to another user, may be opened by others, or has a
             second name.
         OSError: It cannot be opened.
     """

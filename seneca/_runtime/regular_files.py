@@ -22,7 +22,7 @@ __all__ = ["Piece", "above_standard", "kind_of", "open_regular", "read_regular",
 FLAGS = sum({getattr(os, name, 0) for name in ("O_RDONLY", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY")})
 
 LEASE_S = 60.0  # the kernel breaks a lease after 45 s (/proc/sys/fs/lease-break-time)
-LOOK_AGAIN_S = 0.01
+RETRY_S = 0.01
 
 KINDS = {
     stat.S_IFDIR: "a directory",
@@ -120,7 +120,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
 
     Raises:
         IsADirectoryError: The path is a directory.
-        OSError: The path is another kind of file, or it cannot be opened.
+        OSError: The path is no regular file, or it cannot be opened.
     """
     give_up_at = time.monotonic() + LEASE_S
     while True:
@@ -133,7 +133,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
             # EAGAIN: another process has a lease on the file (fcntl(2)), and the kernel now breaks it.
             if error.errno != errno.EAGAIN or time.monotonic() > give_up_at:
                 raise
-        time.sleep(LOOK_AGAIN_S)
+        time.sleep(RETRY_S)
     try:
         kind = kind_of(os.fstat(fd).st_mode)
     except BaseException:

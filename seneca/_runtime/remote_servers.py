@@ -59,7 +59,7 @@ class RemoteServer:
 
     @property
     def name(self) -> str:
-        """What the server is called, without secrets. It decides which samples are there."""
+        """The server's name, without secrets. It decides which samples are there."""
         place = f"unix:{self.path}" if self.host is None else f"{self.host}:{self.port}"
         return f"{place}/{self.database}" if self.database else place
 
@@ -78,7 +78,7 @@ def parse_remote(value: str | Sequence[str] | None) -> tuple[RemoteServer, ...]:
         The servers, in a fixed order; none for None or an empty text.
 
     Raises:
-        ValueError: A URL is none, is named twice, or leads to another host without a password or a
+        ValueError: A URL is invalid, is named twice, or leads to another host without a password or a
             certificate of the client.
 
     Example:

@@ -1,4 +1,4 @@
-"""Where the segments of caches lie: in ``/dev/shm``, or in the folder that ``SENECA_DIR`` names.
+"""Where the segments of caches are stored: in ``/dev/shm``, or in the folder that ``SENECA_DIR`` names.
 
 Everything that makes, joins, lists or removes segments asks here. Whoever joins remembers the answer.
 """
@@ -25,7 +25,7 @@ _REWRITES = (
     "it writes what changes to another place, so the room that a cache has reserved may be missing, and jobs "
     "would die of a bus error"
 )
-# Why segments cannot lie on a file system, by its kind; FUSE's kinds are fuse.sshfs and the like.
+# Why segments cannot be stored on a file system, by its kind; FUSE's kinds are fuse.sshfs and the like.
 UNFIT = {
     **dict.fromkeys(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "glusterfs"), _NETWORK),
     **dict.fromkeys(("lustre", "gpfs", "ceph", "beegfs", "pvfs2", "ocfs2", "gfs2", "wekafs"), _NETWORK),
@@ -70,7 +70,7 @@ def larger(folder: str) -> str:
 
 
 def lies_in_memory(folder: str, root: Path | None = None) -> bool:
-    """Whether what lies in this folder of segments is memory, and not pages of a file on a disk.
+    """Whether the files in this folder of segments are memory, and not pages of a file on a disk.
 
     Args:
         folder: The folder.
@@ -83,7 +83,7 @@ def lies_in_memory(folder: str, root: Path | None = None) -> bool:
 
 
 def fault_of(folder: str, root: Path | None = None) -> Fault | None:
-    """Why segments cannot lie in this folder; None: they can. ``/dev/shm`` is not looked at.
+    """Why segments cannot be stored in this folder; None: they can. ``/dev/shm`` is not checked.
 
     Args:
         folder: The folder.

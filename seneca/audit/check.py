@@ -77,7 +77,7 @@ class Violation:
 
 @dataclass
 class Report:
-    """What was checked, and what was found.
+    """The result of a check: what was checked, and what was found.
 
     Attributes:
         files, torn_files: The logs, and those of them that break off within a frame.
@@ -189,7 +189,7 @@ def _read(entry: _Entry, report: Report, copies: _Copies) -> Content:
         where = -1 if of_worker else h.loader, -1 if of_worker else h.epoch
         indices = content.differed[:EXAMPLES].tolist()
         text = (
-            f"job {h.job}: {len(content.differed)} samples that it was served from the cache were others "
+            f"job {h.job}: {len(content.differed)} samples that it was served from the cache differed "
             f"when it made them again: {', '.join(map(str, indices))}"
         )
         report.violations.append(Violation(1, "content", h.job, *where, indices, text))
@@ -366,7 +366,7 @@ class _Epoch:
         return expected, max(0, total - n) + for_skipped
 
     def _before(self, logs: dict[str, _Entry]) -> tuple[list[Content], bool, int]:
-        """What the epoch delivered before it was resumed.
+        """Find the deliveries of the epoch before it was resumed.
 
         Returns:
             The contents of the logs from before; whether all such logs are here; and how many batches they

@@ -91,7 +91,7 @@ class BadLog(ValueError):
 
 @dataclass(frozen=True)
 class Header:
-    """Whose deliveries a file holds, and what they should be.
+    """The first part of a file: whose deliveries it holds, and what they should be.
 
     A log of kind ``served`` has none of the values from ``loader`` to ``resumed``.
 
@@ -292,7 +292,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
         records: The :data:`RECORD` of each sample, of all batches in their order.

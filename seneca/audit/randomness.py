@@ -94,7 +94,7 @@ class Orders:
 
 
 class _Order:
-    """What is remembered of one epoch, for the comparison with the next."""
+    """A summary of one epoch, for the comparison with the next."""
 
     def __init__(
         self, samples: int, turn: int, indices: np.ndarray, places: np.ndarray, out_of_turn: int

@@ -27,14 +27,14 @@ FIRST_BYTES = 512 << 20
 FIRST_ON_DEMAND = 16 << 20
 PIECE_BYTES = 64 << 20
 SPARE_BYTES = 512 << 20  # a cache for which there is not enough memory leaves so much of it to others
-LOOK_EVERY_S = 0.2  # whether the process that reserves memory goes on
+CHECK_EVERY_S = 0.2  # whether the process that reserves memory goes on
 
 
 class Growth:
     """Gives the rest of a cache's payload space memory, a piece at a time.
 
-    Every process that is attached looks after this, and one of them does it. If it is killed or stopped, the
-    others see that the count stands still, and one of them goes on. Two that reserve at once do no harm.
+    Every process that is attached takes part in this, and one of them does it. If it is killed or stopped,
+    the others see that the count stands still, and one of them goes on. Two that reserve at once do no harm.
     """
 
     def __init__(self, segment: Segment, name: str, folder: str) -> None:
@@ -42,7 +42,7 @@ class Growth:
         self._works, self._seen = segment.created, -1
 
     def step(self) -> float | None:
-        """Reserve a piece, or look whether another process does. Returns as a step of Background does."""
+        """Reserve a piece, or check whether another process does. Returns as a step of Background does."""
         try:
             reserved, wanted = self._segment.reserved_bytes, self._segment.payload_bytes
             lacks = wanted - reserved
@@ -50,12 +50,12 @@ class Growth:
                 return None
             if not self._works and reserved != self._seen:
                 self._seen = reserved
-                return LOOK_EVERY_S
+                return CHECK_EVERY_S
             if not self._has_grown(PIECE_BYTES, lacks):
                 return None
-            return 0.0 if self._works else LOOK_EVERY_S
+            return 0.0 if self._works else CHECK_EVERY_S
         except BlockingIOError:
-            return LOOK_EVERY_S
+            return CHECK_EVERY_S
         except (errors.SegmentError, Unlinked):
             return None  # it was closed or given up
 

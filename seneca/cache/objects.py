@@ -1,4 +1,4 @@
-"""The files of caches: where they lie, their names, whose they are, and which of them nobody uses."""
+"""The files of caches: where they are stored, their names, whose they are, and which of them nobody uses."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def folder_in_force() -> str:
     """The folder in which this process looks for segments now.
 
     Raises:
-        SegmentFolderError: ``SENECA_DIR`` names one in which no segment can lie.
+        SegmentFolderError: ``SENECA_DIR`` names one that cannot hold segments.
     """
     return checked(segment_folder())
 
 
 def checked(folder: str) -> str:
-    """The folder, if segments can lie there.
+    """The folder, if it can hold segments.
 
     Raises:
         SegmentFolderError: They cannot; the message says why.
@@ -86,7 +86,7 @@ def identity_of(path: str) -> int:
 
 
 def opened(path: str, *, creates: bool = False) -> int:
-    """A descriptor of a cache's file, which may be anything: the core looks whose it is.
+    """A descriptor of a cache's file, which may be anything: the core checks whose it is.
 
     Args:
         path: The file.
@@ -95,7 +95,7 @@ def opened(path: str, *, creates: bool = False) -> int:
     Raises:
         OSError: There is none, it may not be opened, or it is a link or a folder.
     """
-    # Of a FIFO or a device O_NONBLOCK waits for nobody.
+    # O_NONBLOCK: opening a FIFO or a device must not block.
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     return above_standard(os.open(path, flags | os.O_CREAT if creates else flags, 0o600))
 

@@ -61,19 +61,19 @@ class RemoteCache:
 
     def find_again(self) -> None:
         """Look up the addresses of servers that do not serve, in a thread."""
-        gone = [i for i in range(len(self.servers)) if self.handle.look(i)["left_alone"]]
+        gone = [i for i in range(len(self.servers)) if self.handle.counts(i)["left_alone"]]
         if gone and (self._resolving is None or not self._resolving.is_alive()):
             self._resolving = threading.Thread(target=self._find, args=(gone,), daemon=True)
             self._resolving.start()
 
     def stats(self) -> dict[str, dict[str, Any]]:
-        """What this process has asked of each server, by its name."""
+        """The counts of this process's requests to each server, by its name."""
         return {one.name: self._seen(i) for i, one in enumerate(self.servers)}
 
     @property
     def stored(self) -> int:
         """The files of this process that the servers have kept, at the least."""
-        seen = [self.handle.look(i) for i in range(len(self.servers))]
+        seen = [self.handle.counts(i) for i in range(len(self.servers))]
         return sum(max(0, one["stored"] - one["short_lived"]) for one in seen)
 
     def _report_failures(self) -> None:
@@ -88,8 +88,8 @@ class RemoteCache:
             warn(f"remote: {', '.join(failing)} does not serve; until it does, its samples come from storage")
 
     def _seen(self, server: int) -> dict[str, Any]:
-        """What was asked of a server. Its message may quote the server, which may say anything."""
-        seen = self.handle.look(server)
+        """The counts of one server. Its message may quote the server, which may say anything."""
+        seen = self.handle.counts(server)
         return {**seen, "message": printable(seen["message"])}
 
     def _find(self, gone: Sequence[int]) -> None:

@@ -7,8 +7,8 @@ import os
 from typing import Protocol
 
 from seneca import errors
-from seneca._core.look import anyone_alive, discard, look
 from seneca._core.segment import GRANULE, KEEP_FOREVER, segment_bytes
+from seneca._core.snapshot import anyone_alive, discard, snapshot
 from seneca._runtime.memory import Limit, free_memory, most_memory
 from seneca._runtime.segment_folder import larger, lies_in_memory
 from seneca.cache.objects import folder_in_force, opened, others
@@ -34,7 +34,7 @@ SMALL = 10  # a cache that is so many times as small as what the dataset can use
 
 
 class Dataset(Protocol):
-    """What a cache needs to know about a dataset.
+    """The attributes of a dataset that a cache needs.
 
     A dataset of files has a method ``newest_ctime()`` too: see
     :meth:`seneca.data.files.PictureFiles.newest_ctime`.
@@ -66,7 +66,7 @@ def _useful_bytes(dataset: Dataset) -> int:
 
 
 def why_small(dataset: Dataset, payload_bytes: int, path: str) -> str | None:
-    """What to say to the user of a cache that ``cache_bytes="auto"`` makes far too small for its dataset.
+    """A warning for the user of a cache that ``cache_bytes="auto"`` makes far too small for its dataset.
 
     None: it is not, or not because of its folder: the memory is what is short.
 
@@ -91,7 +91,7 @@ def auto_bytes(dataset: Dataset) -> int:
     """How many bytes ``cache_bytes="auto"`` would reserve for payloads of this dataset now.
 
     Raises:
-        SegmentFolderError: ``SENECA_DIR`` names a folder in which no segment can lie.
+        SegmentFolderError: ``SENECA_DIR`` names a folder that cannot hold segments.
     """
     return payload_bytes_for(dataset, "auto", os.path.join(folder_in_force(), ""))
 
@@ -103,7 +103,7 @@ def free_space(folder: str) -> int:
 
 
 def limit_of(folder: str) -> Limit | None:
-    """The limit on memory that a cache in this folder reaches first; None: it lies on a disk, and takes none.
+    """The limit on memory that a cache in this folder reaches first; None: it is on a disk, and takes none.
 
     Pages of a file on a disk are page cache. The kernel writes them to it and takes their memory when it is
     short.
@@ -121,7 +121,7 @@ def _promised(path: str) -> int:
             continue
         with contextlib.suppress(errors.SegmentError, OSError):  # no segment in spite of its name
             if anyone_alive(fd):
-                seen = look(fd)
+                seen = snapshot(fd)
                 lacking += seen["payload_bytes"] - seen["reserved_bytes"]
         os.close(fd)
     return lacking
@@ -200,7 +200,7 @@ def _give_up(path: str) -> None:
     except OSError:
         return  # gone meanwhile, or no segment in spite of its name
     try:
-        kept_s = look(fd)["keep"]
+        kept_s = snapshot(fd)["keep"]
     except errors.SegmentError:
         kept_s = 0
     if 0 < kept_s < KEEP_FOREVER:

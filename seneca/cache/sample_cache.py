@@ -1,6 +1,7 @@
 """A process's membership in a cache: found, made, joined, left.
 
-The last process to leave a segment removes it. The native core decides what lies in it and who may read what.
+The last process to leave a segment removes it. The native core decides what is stored in it and who may
+read what.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class SampleCache:
         name: The name by which other jobs find the cache.
         created: Whether this process made the cache.
         job: The key of the training run as which this process joined.
-        folder: Where its segment lies: ``/dev/shm``, or what ``SENECA_DIR`` named when this process joined.
+        folder: Where its segment is: ``/dev/shm``, or what ``SENECA_DIR`` named when this process joined.
         path: The file of its segment.
 
     Example:
@@ -129,7 +130,7 @@ class SampleCache:
         Raises:
             FileExistsError: A cache of this name exists, in use or kept.
             NoSpaceError: Shared memory, or the folder, has no room for it; the message says how much is free.
-            SegmentFolderError: ``SENECA_DIR`` names a folder in which no cache can lie.
+            SegmentFolderError: ``SENECA_DIR`` names a folder that cannot hold a cache.
         """
         cache = cls.join(name, dataset, cache_bytes=cache_bytes, split=split, keep=keep)
         if not cache.created:
@@ -189,7 +190,7 @@ class SampleCache:
             raise FileNotFoundError(f"there is no cache {name!r}") from None
 
     def stats(self) -> dict[str, Any]:
-        """What the cache holds now.
+        """The present content of the cache.
 
         Returns:
             A dict:
@@ -278,7 +279,7 @@ def shared_cache(
 ) -> SampleCache:
     """The cache of that name, joined by this process for ``job``. ``"auto"`` names it after the dataset.
 
-    It lies in ``folder``; None: in the one that the environment names. With ``on_demand`` it gets memory as
+    It is in ``folder``; None: in the one that the environment names. With ``on_demand`` it gets memory as
     it fills, by :meth:`SampleCache.make_room`.
     """
     name = cache_name(name, dataset.fingerprint())
@@ -313,7 +314,7 @@ def note_user(cache: SampleCache, user: Any, augmented: int) -> None:
 
 
 def same_job_text(cache: SampleCache | None, user: Any) -> str:
-    """In plain words: that other loaders here could use the same copies, and do not; "": there are none."""
+    """Describe loaders here that could use the same copies, and do not; "": there are none."""
     mine = 0 if cache is None else cache._users.get(user, 0)
     if cache is None or mine == 0:
         return ""
@@ -493,7 +494,7 @@ def _named(name: str, path: str) -> Iterator[None]:
 
 
 def _blocks_of(fd: int) -> int:
-    """How much of a cache's file has memory. If the kernel does not say, the file is closed."""
+    """How much of a cache's file has memory. If that is not known, the file is closed."""
     try:
         return os.fstat(fd).st_blocks
     except OSError:

@@ -41,7 +41,7 @@ class BadCheck(ValueError):
 
 @dataclass
 class Tally:
-    """What has been found so far. ``checked`` files were read now; the others were known."""
+    """The findings so far. ``checked`` files were read now; the others were known."""
 
     began: float = field(default_factory=time.monotonic)
     took_s: float = 0.0
@@ -72,7 +72,7 @@ class Tally:
             self.large += 1
             self.large_pixels += verdict.pixels
 
-    def look_at_clock(self) -> float:
+    def read_clock(self) -> float:
         """Take the time since the beginning, and return the seconds."""
         self.took_s = time.monotonic() - self.began
         return self.took_s
@@ -145,7 +145,7 @@ def _refuse_bad_use(folder: Path, to: Path | None) -> None:
 
 
 def _terms(max_pixels: int | None) -> str:
-    """What a verdict depends on besides the file."""
+    """The versions and limits on which a verdict depends, besides the file."""
     from PIL import __version__ as pillow
 
     return f"seneca {importlib.metadata.version('seneca-loader')}, Pillow {pillow}, {max_pixels} pixels"
@@ -180,12 +180,12 @@ def _judge(
             now = time.monotonic()
             if now - shown > SHOW_EVERY_S:
                 shown = now
-                tally.look_at_clock()
+                tally.read_clock()
                 progress.update(task, completed=tally.files, description=_so_far(tally))
             if now - saved > SAVE_EVERY_S:
                 saved = now
                 verdicts.save()
-    tally.look_at_clock()
+    tally.read_clock()
 
 
 def _so_far(tally: Tally) -> str:

@@ -181,14 +181,14 @@ def _show(jobs: list[subprocess.Popen[str]], console: Console) -> None:
     watch = RateMeter(top.SMOOTH_S)
     with Live(console=console, auto_refresh=False) as live:
         while any(job.poll() is None for job in jobs):
-            seen = top.look(watch, _cache_name())
+            seen = top.snapshot(watch, _cache_name())
             if any(cache.jobs for cache in seen):
                 live.update(Text("\n").join(top.lines(seen, console.width)), refresh=True)
             time.sleep(EVERY_S)
 
 
 def _outcome(job: subprocess.Popen[str], errors: Path) -> dict[str, Any] | str:
-    """What a job reports, or how it failed."""
+    """The report of a job, or its failure."""
     printed = job.stdout.read().splitlines()  # type: ignore[union-attr]
     if job.returncode == 0 and printed:
         return json.loads(printed[-1])

@@ -38,7 +38,7 @@ def in_a_line(error: Exception) -> str:
 
 
 def cannot_write(to: Path) -> str | None:
-    """One line on why a file cannot be written; None: nothing speaks against it. Checked before any work."""
+    """One line on why the file cannot be written; None: it can. Checked before any work."""
     if to.is_dir():
         return f"{to} is a folder; give a file in it"
     folder = to.absolute().parent

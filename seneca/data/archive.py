@@ -63,7 +63,7 @@ def open(
     apply_exif_orientation: bool = False,
     max_pixels: int | None = None,
 ) -> ImageFolder | PictureArchive | Subset[Any]:
-    """Open pictures where they lie, as a dataset for :class:`seneca.DataLoader`. Nothing is converted.
+    """Open pictures where they are stored, as a dataset for :class:`seneca.DataLoader`. Nothing is converted.
 
     * A folder is opened as :class:`seneca.ImageFolder`.
     * A ``.tar`` archive, a pattern, a range ``train-{000..146}.tar``, or a list of these: its members are
@@ -123,7 +123,7 @@ def open(
     if is_table(source):
         listing, order = list_table(source, image, label)
         dataset = PictureArchive(listing, transform, **options)
-        return dataset if order is None else Subset(dataset, order)  # type: ignore[arg-type]  # no Dataset, as ImageFolder is none
+        return dataset if order is None else Subset(dataset, order)  # type: ignore[arg-type]
     paths = [os.fspath(source)] if isinstance(source, (str, os.PathLike)) else source
     if not isinstance(paths, (list, tuple)) or not all(isinstance(path, str) for path in paths):
         raise TypeError(

@@ -118,7 +118,7 @@ def judge_all(
                 if path is None:
                     break
                 findings.put(
-                    _look(path, verdicts, codec, max_pixels)
+                    _check_file(path, verdicts, codec, max_pixels)
                     if error is None
                     else Found(path, 0, FileVerdict(f"cannot be listed: {error.strerror}"))
                 )
@@ -144,7 +144,7 @@ def judge_all(
             findings.get_nowait()
 
 
-def _look(path: str, verdicts: FileVerdicts, codec: Codec, max_pixels: int | None) -> Found:
+def _check_file(path: str, verdicts: FileVerdicts, codec: Codec, max_pixels: int | None) -> Found:
     size = 0
     try:
         status = os.stat(path)

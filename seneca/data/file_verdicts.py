@@ -32,7 +32,7 @@ KEEP = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class FileVerdict(NamedTuple):
-    """What a picture file is.
+    """The verdict about a picture file.
 
     Args:
         reason: Why the picture is broken; None: it is good.
@@ -138,5 +138,5 @@ def _open(path: Path, version: int, fresh: bool) -> sqlite3.Connection:
 
 
 def _names(status: os.stat_result) -> tuple[bytes, str]:
-    """Which file it is, and which state of it. Text, because some numbers need more than SQLite's 63 bits."""
+    """The keys of a file and of its state. Text, because some numbers need more than SQLite's 63 bits."""
     return struct.pack("<QQ", status.st_dev, status.st_ino), f"{status.st_size} {status.st_mtime_ns}"

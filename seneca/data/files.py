@@ -26,12 +26,12 @@ from seneca.data.sources import Listing, Samples
 from seneca.data.sources.buckets import ObjectPiece, Objects, digest_of_etags
 
 try:
-    from seneca._core.files import LOOKED, look_at
+    from seneca._core.files import FILE_STAT, stat_many
 except ImportError:
     if off_because() is None:
         raise  # on Linux a core that does not load is a broken build; Python would only hide it
-    look_at = None  # type: ignore[assignment]
-    LOOKED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8"), ("ctime_ns", "<i8"), ("mode", "<u8")])
+    stat_many = None  # type: ignore[assignment]
+    FILE_STAT = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8"), ("ctime_ns", "<i8"), ("mode", "<u8")])
 
 __all__ = ["AnyPiece", "PictureFiles", "Seen", "files_of"]
 
@@ -40,12 +40,12 @@ AnyPiece = Piece | ObjectPiece | PairPiece
 
 SAMPLED = 16  # files of which both ends are read
 SAMPLED_BYTES = 4096  # at each end of these files
-MOST_THREADS = 16  # that look at files; they share the kernel's locks of folders
+MOST_THREADS = 16  # that ask for the sizes and times of files; they share the kernel's locks of folders
 STATES = ("size_bytes", "mtime_ns", "ctime_ns")
 
 
 class Seen(NamedTuple):
-    """What a look has found about the files of a dataset.
+    """The findings of :meth:`PictureFiles.stat` about the files of a dataset.
 
     Attributes:
         fingerprint: See :meth:`PictureFiles.fingerprint`.
@@ -71,7 +71,7 @@ class PictureFiles:
     Args:
         root: The folder. Paths below it are compared by the part after it.
         samples: ``(path, label)`` of every picture.
-        listing: Where the pictures are, if they lie in containers. A path is then the container's,
+        listing: Where the pictures are, if they are in containers. A path is then the container's,
             followed by the picture's name in it.
         pairs: Whether each sample is a picture and a mask. The label is then the path of the mask.
 
@@ -117,7 +117,7 @@ class PictureFiles:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def look(self) -> None:
+    def stat(self) -> None:
         """Ask for the size and the time of modification of every file now, and read both ends of a few.
 
         C threads ask, without the GIL: as many as the process has cores, up to 16, and 64 if storage is slow.
@@ -125,7 +125,7 @@ class PictureFiles:
         Raises:
             OSError: A file has gone, or cannot be asked. It names the first such file.
         """
-        self._paths.look()
+        self._paths.stat()
 
     def fingerprint(self) -> bytes:
         """16 bytes that distinguish these files from others, and from the same files after a change.
@@ -134,7 +134,7 @@ class PictureFiles:
         of both ends of 16 files. Therefore two mounts of one dataset agree. Two datasets with equal names,
         sizes and times differ if these ends differ.
 
-        The files are as :meth:`look` last found them. The first call looks.
+        The files are as :meth:`stat` last found them. The first call asks storage.
 
         Raises:
             OSError: A file has gone.
@@ -142,29 +142,29 @@ class PictureFiles:
         return self._paths.found().fingerprint
 
     def seen(self) -> Seen:
-        """What the last :meth:`look` has found. The first call looks."""
+        """The findings of the last :meth:`stat`. The first call asks storage."""
         return self._paths.found()
 
     def take(self, seen: Seen) -> None:
-        """Take what another process has just found about these files, instead of looking."""
+        """Take what another process has just found about these files, instead of asking storage."""
         self._paths.take(seen)
 
     def newest_ctime(self) -> int:
-        """The newest ctime of all files at the last look, in ns of the storage's clock; 0: there are none.
+        """The newest ctime of all files at the last :meth:`stat`, in ns of storage's clock; 0: none.
 
-        Nobody can set a ctime. What is read after that look differs from these files only if a file has a
+        Nobody can set a ctime. What is read after that differs from these files only if a file has a
         newer one.
         """
         return self._paths.found().newest
 
     def first_newest_ctime(self) -> int:
-        """As :meth:`newest_ctime`, at the first look. The first call looks."""
+        """As :meth:`newest_ctime`, at the first :meth:`stat`. The first call asks storage."""
         self._paths.found()
         assert self._paths.first_newest is not None
         return self._paths.first_newest
 
     def changed_since(self, ctime_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """The samples whose files had a newer ctime at the last look; None: there are none.
+        """The samples whose files had a newer ctime at the last :meth:`stat`; None: there are none.
 
         Their bytes may have changed; or their mode, owner or number of links.
 
@@ -175,7 +175,7 @@ class PictureFiles:
         return self._paths.changed_since(ctime_ns)
 
     def ctime(self, index: int) -> int:
-        """The ctime of a sample's file now, whatever the last look has found.
+        """The ctime of a sample's file now, whatever the last :meth:`stat` has found.
 
         Raises:
             OSError: It cannot be asked.
@@ -183,11 +183,11 @@ class PictureFiles:
         return max(os.stat(path).st_ctime_ns for path in self._paths.files_of(index))
 
     def modes(self) -> np.ndarray:
-        """The mode of every file now, as ``os.stat`` gives it. Errors are those of :meth:`look`."""
+        """The mode of every file now, as ``os.stat`` gives it. Errors are those of :meth:`stat`."""
         return self._paths._stated_now()["mode"]
 
     def describe(self) -> str:
-        """In plain words: what :meth:`fingerprint` is made of."""
+        """Describe what :meth:`fingerprint` is made of."""
         return self._paths.describe()
 
     def names(self) -> bytes:
@@ -210,7 +210,7 @@ class PictureFiles:
         return self._paths.lengths()
 
     def pieces(self) -> Sequence[AnyPiece]:
-        """Which bytes of which file or object every picture is."""
+        """The bytes of every picture: where they are in which file or object."""
         return self._paths.pieces()
 
     def path_of(self, index: int, *, of_mask: bool = False) -> str:
@@ -280,7 +280,7 @@ class _PathFiles:
     def __init__(self, root: str, paths: list[str]) -> None:
         self.root, self.paths, self.here = root, paths, os.getcwd()
         self._found: Seen | None = None
-        self.first_newest: int | None = None  # of the first look
+        self.first_newest: int | None = None  # of the first stat()
         self._stated = b""
         self._ends = b""
         self._names: bytes | None = None
@@ -294,7 +294,7 @@ class _PathFiles:
     def are(self, root: str, paths: list[str]) -> bool:
         return self.root == root and self.paths == paths and self.here == os.getcwd()
 
-    def look(self) -> None:
+    def stat(self) -> None:
         now = self._stated_now()
         sizes, mtimes, ctimes = (np.ascontiguousarray(now[name]) for name in STATES)
         # Nobody can set a ctime. Where size and mtime were set back, the ends are read again, because a job
@@ -309,16 +309,16 @@ class _PathFiles:
         self.take(_seen(parts, self._sizes_of_samples(sizes), ctimes, stated))
 
     def _stated_now(self) -> np.ndarray:
-        """The size and the times of every file, as :data:`LOOKED`."""
+        """The size and the times of every file, as :data:`FILE_STAT`."""
         files = self._files()
-        if look_at is None:
-            found = np.empty(len(files), LOOKED)
+        if stat_many is None:
+            found = np.empty(len(files), FILE_STAT)
             for i, path in enumerate(files):
                 status = os.stat(path)
                 found[i] = status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
             return found
         try:
-            return look_at(*self.table(), _threads())
+            return stat_many(*self.table(), _threads())
         except OSError as error:
             assert isinstance(error.filename, int)
             raise OSError(error.errno, error.strerror, files[error.filename]) from None
@@ -351,7 +351,7 @@ class _PathFiles:
 
     def found(self) -> Seen:
         if self._found is None:
-            self.look()
+            self.stat()
             assert self._found is not None
         return self._found
 
@@ -428,7 +428,7 @@ class _PairFiles(_PathFiles):
         return f"{len(self.paths) // 2} pairs of {super().describe()}"
 
     def _named(self) -> bytes:
-        # The same files as a list of pictures are another dataset, whose payloads are others.
+        # The same files as a list of pictures are a different dataset, with different payloads.
         return hashlib.blake2b(super()._named(), digest_size=16, person=b"pairs").digest()
 
     def _of_samples(self, ctimes: np.ndarray) -> np.ndarray:
@@ -451,7 +451,7 @@ class _PairFiles(_PathFiles):
 
 
 class _ContainerFiles(_PathFiles):
-    """The same of pictures that lie in containers.
+    """The same of pictures in containers.
 
     Args:
         root: The folder of the containers.
@@ -464,7 +464,7 @@ class _ContainerFiles(_PathFiles):
         self._listing = listing
         self._ctimes = listing.ctimes  # for which the containers list what the listing says
 
-    def look(self) -> None:
+    def stat(self) -> None:
         now, listed = self._stated_now(), self._listing.stated
         changed = (now["size_bytes"] != listed["size_bytes"]) | (now["mtime_ns"] != listed["mtime_ns"])
         ctimes = np.ascontiguousarray(now["ctime_ns"])
@@ -529,11 +529,11 @@ class _ContainerFiles(_PathFiles):
 class _BucketFiles(_ContainerFiles):
     """The same of pictures in buckets or on a web server. A dataset is what was listed, as it was then.
 
-    To look again asks for nothing: each piece that is fetched is checked, and what is kept is of the
+    A later :meth:`stat` asks for nothing: each piece that is fetched is checked, and what is kept is of the
     objects that the fingerprint names.
     """
 
-    def look(self) -> None:
+    def stat(self) -> None:
         if self._found is None:
             listing = self._listing
             sizes = listing.stated["size_bytes"]
@@ -564,12 +564,12 @@ class _BucketFiles(_ContainerFiles):
         ]
 
     def places(self) -> tuple[Any, ...]:
-        nobody_opens_them = b"", np.zeros(1, np.uint64)
-        return *nobody_opens_them, self._listing.pieces, self._listing.stated, True
+        no_paths = b"", np.zeros(1, np.uint64)  # no file is opened
+        return *no_paths, self._listing.pieces, self._listing.stated, True
 
 
 def _seen(fingerprint: bytes, sizes: np.ndarray, ctimes: np.ndarray, stated: bytes) -> Seen:
-    """What a look has found. ``sizes``: of each sample. ``stated`` is a digest of all sizes and times."""
+    """The result of ``stat``. ``sizes``: of each sample. ``stated``: a digest of all sizes and times."""
     name = int.from_bytes(stated[:4], "little") or 1
     total, largest = int(sizes.sum(dtype=np.uint64)), int(sizes.max(initial=0))
     return Seen(fingerprint, total, ctimes, int(ctimes.max(initial=0)), name, largest)
@@ -594,7 +594,7 @@ def _beginnings(joined: bytes) -> np.ndarray:
 
 
 def _threads() -> int:
-    """The number of threads that look at files which memory knows: one for each core of this process."""
+    """The number of threads that ask for files which memory knows: one for each core of this process."""
     allowed, quota = len(os.sched_getaffinity(0)), cpu_quota()
     cores = allowed if quota is None else min(allowed, math.ceil(quota))
     return max(1, min(cores, MOST_THREADS))

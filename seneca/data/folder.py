@@ -56,7 +56,7 @@ class ImageFolder(PictureDataset):
 
     Raises:
         FileNotFoundError: ``root`` has no class folders, or a class has no picture.
-        ValueError: ``decode`` is another word, or ``max_pixels`` is not positive.
+        ValueError: ``decode`` is unknown, or ``max_pixels`` is not positive.
 
     Example:
         >>> import tempfile, seneca

@@ -31,7 +31,7 @@ class JoinedFolders(PictureDataset):
 
     Args:
         like: One of the folders. The others have the same options.
-        root: The folder in which all of them lie.
+        root: The folder that contains all of them.
     """
 
     def __init__(self, like: Any, root: str) -> None:
@@ -93,7 +93,7 @@ def _without_subsets(part: Any) -> tuple[Any, Sequence[int] | None]:
 
 
 def _options_of(folder: Any) -> tuple[Any, ...] | None:
-    """What decides what is made of a picture; None: it is not all native."""
+    """The options that decide how a picture is made; None: it is not all native."""
     known = recognise(folder.transform)
     if not isinstance(known, NativeTransform):
         return None

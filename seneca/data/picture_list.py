@@ -139,7 +139,7 @@ def _check_duplicates(samples: list[tuple[str, Any]]) -> None:
 
 
 def _common_folder(samples: list[tuple[str, Any]]) -> str:
-    """The folder in which all files lie, as their paths say it; "" if they have none in common."""
+    """The folder that contains all files, as their paths say it; "" if they have none in common."""
     folders = [os.path.dirname(path) for path, _ in samples]
     first, last = min(folders).split("/"), max(folders).split("/")
     same = (one == other for one, other in zip(first, last, strict=False))

@@ -1,4 +1,4 @@
-"""What all datasets of pictures have in common: samples, a transform, and how a picture is decoded."""
+"""The common part of all datasets of pictures: samples, a transform, and how a picture is decoded."""
 
 from __future__ import annotations
 

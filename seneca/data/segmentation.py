@@ -21,7 +21,7 @@ MASK_EXTENSIONS = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 
 
 class SegmentationFolder:
-    """Pictures and their masks, which lie in two folders under equal names: a dataset for segmentation.
+    """Pictures and their masks, which are in two folders under equal names: a dataset for segmentation.
 
     ``images/street/7.jpg`` has the mask ``masks/street/7.png``. A mask has one byte a pixel, a class: it is
     grey, or has a palette, whose indices are the classes. It has the picture's size.

@@ -49,7 +49,7 @@ __all__ = ["DamagedItem", "Layout", "Unsupported", "digest_of", "lay_out", "read
 MAX_DEPTH = 64  # of nested containers; the JSON nests up to three times as deep
 
 _INT64 = 2**63
-_WORTH_A_LOOK = 8  # values; fewer are encoded one by one sooner than their types are collected
+_WORTH_A_CHECK = 8  # values; fewer are encoded one by one sooner than their types are collected
 _AS_IT_IS = frozenset({str, bool, type(None)})
 
 _has_names = getattr(torch.Tensor, "has_names", lambda tensor: False)  # gone from newer versions of torch
@@ -77,7 +77,7 @@ class Unsupported(SenecaError, TypeError):
 
 
 class Layout:
-    """How an item will lie in a buffer. The layout keeps the item's arrays alive.
+    """The layout of an item in a buffer. The layout keeps the item's arrays alive.
 
     Attributes:
         size_bytes: The room that :meth:`write` needs.
@@ -152,7 +152,7 @@ def digest_of(buffer: Any) -> int:
 
 
 def lay_out(item: Any) -> Layout:
-    """Find out how an item will lie in a buffer, and how much room that takes.
+    """Find out how an item will be laid out in a buffer, and how much room that takes.
 
     An item may hold:
 
@@ -274,7 +274,7 @@ def _encode_all(
     """The nodes of a container's values. ``steps`` names the path to each value; None: its place names it."""
     if depth > MAX_DEPTH:
         raise _Fault(f"is nested more than {MAX_DEPTH} deep")
-    if len(values) >= _WORTH_A_LOOK and _all_as_they_are(values):
+    if len(values) >= _WORTH_A_CHECK and _all_as_they_are(values):
         return list(values)
     nodes: list[Any] = []
     try:
@@ -345,7 +345,7 @@ def _without_padding(array: np.ndarray) -> np.ndarray:
 
 
 def _used_bytes(dtype: np.dtype) -> np.ndarray:
-    """Of each byte of an element: whether it belongs to a value."""
+    """A mask of the bytes of an element that belong to a value."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.tile(_used_bytes(base), math.prod(shape))

@@ -120,7 +120,7 @@ class _Reader:
         self._kept: list[Any] = []  # objects that the item holds again
 
     def read(self, skeleton: str, buffer: memoryview, end: int, limit: int) -> Any:
-        """Make the item of a skeleton. Its payloads lie between ``end`` and ``limit``."""
+        """Make the item of a skeleton. Its payloads are between ``end`` and ``limit``."""
         self._buffer, self._end, self._limit = buffer, end, limit
         try:
             return self._decode(skeleton)

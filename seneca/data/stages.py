@@ -152,7 +152,7 @@ class KeptStages(Stages):
         return True
 
     def from_file(self, index: int, made_of: Callable[[bytes], T]) -> T:
-        """What a function makes of ENCODED. If it fails on what another host has left, storage is read."""
+        """Call a function with ENCODED. If it fails on what another host has left, storage is read."""
         data = self.read(index)
         try:
             return made_of(data)

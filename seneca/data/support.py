@@ -51,9 +51,9 @@ def inspect_dataset(
         dataset: Any dataset.
         key: A text that stands for each part that cannot be fingerprinted.
         channels_last: Whether the pipeline will lay out its batches as channels last.
-        shares: Whether anything is to be shared. If not, the look only finds out what can run natively.
+        shares: Whether anything is to be shared. If not, this only finds out what can run natively.
         worker_init_fn: The function that worker processes run first. Items may depend on what it does.
-        memory: What earlier looks have remembered. It makes this look faster.
+        memory: What earlier calls have remembered. It makes this one faster.
         files_found: What another process has just found about the picture files. They are not asked then.
         verify_files: ``"run"``: files are not asked if this process has asked before.
         for_workers: Whether to find out what workers can share of pictures with masks or boxes, also if these
@@ -67,16 +67,24 @@ def inspect_dataset(
     if isinstance(found, Support):
         return found
     base, own = found
-    look = Fingerprinter(key, memory, reads_only=True)
+    fingerprinter = Fingerprinter(key, memory, reads_only=True)
     request = Request(
-        base, own, look, worker_init_fn, channels_last, shares, files_found, verify_files, for_workers
+        base,
+        own,
+        fingerprinter,
+        worker_init_fn,
+        channels_last,
+        shares,
+        files_found,
+        verify_files,
+        for_workers,
     )
     try:
         return next(kind for kind in KINDS if kind.matches(base)).support(request)
     except NotFingerprinted as error:
         return request.support("unshared", f"{error}{advice_for(base)}")
     finally:
-        look.end()
+        fingerprinter.end()
 
 
 def _sharable_part(dataset: Any, key: str | None) -> tuple[Any, np.ndarray | None] | Support:

@@ -36,25 +36,25 @@ class Suspects:
         changes: For each sample UNCHANGED, SUSPECT or COMPARED, uint8; None: no file has changed. The native
             core writes COMPARED too. A file that changed while this process knew it, and before the segment
             was made, is COMPARED: the segment has nothing older, but servers of other hosts may.
-        look: Names the files as they were when :meth:`begin` was called last: see :class:`Seen`.
+        files_name: Names the files as they were when :meth:`begin` was called last: see :class:`Seen`.
     """
 
     def __init__(self, compared: np.ndarray) -> None:
         self.changes: np.ndarray | None = None
-        self.look = 0
+        self.files_name = 0
         self._compared = compared
         self._samples = np.zeros(0, np.int64)  # those that have changed, sorted
         self._seals = np.zeros(0, np.uint32)  # each names a change of a file, and the segment
         self._is_newer = np.zeros(0, bool)  # than the segment
 
     def begin(self, files: PictureFiles, segment: Segment) -> np.ndarray | None:
-        """Find the suspects, as the last look at the files has them. Returns :attr:`changes`.
+        """Find the suspects, as the last :meth:`PictureFiles.stat` has them. Returns :attr:`changes`.
 
         What was compared for an earlier call stays compared until the file changes again.
         """
         self._note_compared()
         self.changes = None
-        self.look = files.seen().name
+        self.files_name = files.seen().name
         reference = segment.newest_ctime
         newer = files.changed_since(min(reference, files.first_newest_ctime())) if reference else None
         if newer is None:

@@ -1,4 +1,4 @@
-"""What a job publishes about its dataset, so that people learn why two jobs do not share."""
+"""The traits that a job publishes about its dataset, so that people learn why two jobs do not share."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ REST = "other parts"
 
 
 class Traits(NamedTuple):
-    """What distinguishes a dataset.
+    """The traits that distinguish a dataset.
 
     Attributes:
         like: Names the class and the length, 64 bits. Only datasets that are alike in these are compared.
-        source: Names the samples as they lie in storage, 64 bits.
+        source: Names the samples as they are in storage, 64 bits.
         kind: Names all payloads that can be shared, 64 bits. Equal datasets have equal ones.
         parts: A digest of 64 bits of each part, by its name for people.
     """
@@ -34,7 +34,7 @@ class Traits(NamedTuple):
         """The traits of a dataset; None: nothing of it can be shared.
 
         Raises:
-            OSError: The files of pictures cannot be looked at.
+            OSError: Storage cannot be asked for the files of pictures.
         """
         stages, files, pipeline = support.stages, support.files, support.pipeline
         if isinstance(stages, Pictures):

@@ -85,13 +85,13 @@ class Boxed:
         """The target of a sample before transforms, whose picture has this size.
 
         Raises:
-            RuntimeError: The sample has another key now than ``key``.
+            RuntimeError: The key of the sample now differs from ``key``.
         """
         inner, keys = self._inner, self._keys_now()
         if number >= len(keys) or keys[number] != key:
             raise RuntimeError(
-                f"sample {number} of {type(inner).__name__} was {key!r} when the epoch began, and is another "
-                "one now: change the dataset between two epochs"
+                f"sample {number} of {type(inner).__name__} was {key!r} when the epoch began, and differs "
+                "now: change the dataset between two epochs"
             )
         annotations = self._annotations(key)
         # The wrapper asks a picture for its size alone.
@@ -115,7 +115,7 @@ class BoxTable(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What makes the items of a dataset for detection, once the native core has moved the pictures.
+    """Makes the items of a dataset for detection, once the native core has moved the pictures.
 
     Attributes:
         boxed: The annotations.

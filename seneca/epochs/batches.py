@@ -41,14 +41,14 @@ class EpochBatches:
     Args:
         begin: Begins the epoch, and returns its plan and its batches with their places.
         progress: The progress of the epoch.
-        drawn_is_delivered: Whether a batch counts as delivered when it is drawn, because nobody reports its
-            delivery later.
+        drawn_is_delivered: Whether a batch counts as delivered when it is drawn, because its delivery is
+            not reported later.
         record: Begins to write down what an epoch of this plan delivers.
 
     Attributes:
         drawn: The batch that was drawn last.
-        mark: Replaces the list of a batch's indices by one that also says which look it is for, and the seed
-            and the number of the epoch; None: lists stay as they are.
+        mark: Replaces the list of a batch's indices by one that also says for which inspection it is, and the
+            seed and the number of the epoch; None: lists stay as they are.
         named: The seed and the number of the epoch, once it has begun.
     """
 
@@ -135,7 +135,7 @@ class StreamBatches(EpochBatches):
         progress: The progress of the epoch.
         begin: Called before the first batch.
         cut: How many processes make batches, and how many samples a batch has. With other numbers the
-            batches would be others.
+            batches would differ.
     """
 
     is_stream = True

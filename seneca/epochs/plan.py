@@ -37,7 +37,7 @@ PART = 65_536  # indices that are turned into Python's numbers at once
 
 @dataclass(frozen=True, eq=False)
 class EpochPlan:
-    """What one epoch of one process delivers.
+    """The plan of the deliveries of one epoch in one process.
 
     Attributes:
         number: The epoch's number, from 0.

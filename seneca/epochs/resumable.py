@@ -178,7 +178,7 @@ class Resumable(ABC):
             generator.set_state(unnamed(name))
 
     def _record(self, plan: EpochPlan, progress: EpochProgress) -> Any:
-        """A recorder that writes down what an epoch of this plan delivers; None: nobody does."""
+        """A recorder that writes down what an epoch of this plan delivers; None: it is not recorded."""
         return None
 
     def _dataset_state(self, progress: EpochProgress | None) -> dict[str, Any]:
@@ -406,7 +406,7 @@ class ResumableLoader(Resumable):
         return plan, kept_in_order(plan, progress, identify)
 
     def _sample_seed(self, progress: EpochProgress) -> int | None:
-        """What names, with the epoch's number, the random numbers of samples; None: nothing does."""
+        """The seed that names, with the epoch's number, the random numbers of samples; None: none does."""
         return None
 
     def _goes_over_dataset(self) -> bool:

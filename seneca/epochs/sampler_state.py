@@ -27,7 +27,7 @@ __all__ = ["drawn_from"]
 
 
 class Draws:
-    """What a sampler yields, and the states that it and its iterator keep.
+    """The items of a sampler, and the states that it and its iterator keep.
 
     Args:
         sampler: The sampler of samples or of batches.
@@ -63,7 +63,7 @@ class Draws:
 
 
 def drawn_from(sampler: Any, owner: Any, progress: EpochProgress) -> Iterator[Any]:
-    """What a sampler yields in an epoch, from the epoch's beginning.
+    """The items of a sampler in an epoch, from the epoch's beginning.
 
     In a resumed epoch, None may stand for each item that was delivered before.
 

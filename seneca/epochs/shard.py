@@ -17,7 +17,7 @@ def each_of(count: int, ranks: int, drop_last: bool) -> int:
 
 @dataclass(frozen=True)
 class Shard:
-    """What one rank has of one epoch.
+    """The part of an epoch that one rank has.
 
     The rank has every ``ranks``-th place of the epoch's order, from place ``rank`` on. If the samples do not
     divide evenly, the order is continued from its beginning; with ``drop_last`` it is cut instead. All ranks

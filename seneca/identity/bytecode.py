@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 Chain = tuple[str, ...]
-"""What code reads from a value, one after the other: attributes, and constant keys as ``[key]``. Empty: the
-value itself is used."""
+"""The names that code reads from a value, one after the other: attributes, and constant keys as ``[key]``.
+Empty: the value itself is used."""
 
 IS_NONE = "is None"
 """The last step of a chain of which only is asked whether it ends at None."""
@@ -113,7 +113,7 @@ def _loads_first_of_two(step: dis.Instruction, name: str) -> bool:
 
 
 def chains_from(steps: Steps, i: int, listings: Sequence[Steps], aliases: int = MOST_ALIASES) -> set[Chain]:
-    """What is read from the value that instruction ``i`` has loaded, here and where it is known by a name.
+    """Chains that are read from the value of instruction ``i``, here and where it is known by a name.
 
     Attributes and constant keys count, ``getattr(value, "name")``, ``value.get("key")`` and ``"key" in
     value`` like these. If the value is stored in a local variable, what is read from that variable counts.
@@ -154,7 +154,7 @@ def chains_from(steps: Steps, i: int, listings: Sequence[Steps], aliases: int = 
 
 
 def chains_of(listings: Sequence[Steps], name: str, aliases: int = MOST_ALIASES) -> set[Chain]:
-    """What is read from a local variable, here and in inner functions."""
+    """Chains that are read from a local variable, here and in inner functions."""
     found: set[Chain] = set()
     for steps in listings:
         for i, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""One look at objects: their identities, and what these are made of."""
+"""Identifies objects: their digests, and what these are made of."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _ALWAYS = (
 
 @dataclass(frozen=True)
 class MadeOf:
-    """What an identity was made of, for people.
+    """The ingredients of an identity, for people.
 
     Attributes:
         packages: Installed packages that the code names, with their releases.
@@ -129,11 +129,11 @@ class Identity:
 
 
 class Fingerprinter:
-    """One look at objects that belong together. What the look met in one object is known in the next.
+    """Identifies objects that belong together. What it met in one object is known in the next.
 
     Args:
         key: A text that stands for each value that cannot be seen.
-        memory: What earlier looks have remembered, which makes this one faster; None: there were none.
+        memory: What earlier fingerprinters remember, which makes this one faster; None: there were none.
         reads_only: Whether of the attributes of the user's objects only those count that some code reads.
 
     Attributes:
@@ -167,7 +167,7 @@ class Fingerprinter:
     def identify(self, value: Any, name: str = "value", *, part: str = "") -> Identity:
         """The identity of a value.
 
-        Files, packages and variables that earlier values of this look led to count for this value too.
+        Files, packages and variables that earlier values led to count for this value too.
 
         Args:
             value: Any object.
@@ -221,14 +221,14 @@ class Fingerprinter:
         return of_code.named_by_texts(walk, texts)
 
     def attributes(self, owner: Any, repeat: Callable[[Callable[[], Any]], Any]) -> Attributes:
-        """The attributes of a dataset that this look has identified. ``repeat``: see :class:`Attributes`."""
+        """The attributes of a dataset that this has identified. ``repeat``: see :class:`Attributes`."""
         uses = self._walk.uses
         counted = functools.partial(of_data.counted_attributes, owner, uses)
         return Attributes(owner, counted, uses.stores, repeat)
 
     def end(self) -> None:
-        """End the look. Only what it has met is remembered for the next one."""
-        self._memory.looked()
+        """End. Only what this has met is remembered for the next fingerprinter."""
+        self._memory.end_pass()
 
     def _with_what_lies_outside(self, state: bytes, name: str) -> Identity:
         walk = self._walk

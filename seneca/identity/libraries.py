@@ -1,4 +1,4 @@
-"""What the walk has to know of libraries: functions that they compile, values that they keep."""
+"""Facts about libraries that the walk needs: functions that they compile, values that they keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATH_LIKE = re.compile(rb"[\x20-\x7e\x80-\xff]*/[\x20-\x7e\x80-\xff]*")
 
 
 def compiled_from(value: Any) -> dict[str, Any] | None:
-    """What a function is made of that numba has compiled; None: it is none.
+    """The parts of a function that numba has compiled; None: numba has not compiled it.
 
     Such an object has another state in each process.
     """
@@ -60,7 +60,7 @@ def texts_of_column(value: Any) -> list[str]:
 
 
 def _paths_among(array: np.ndarray) -> Iterator[str]:
-    """What looks like a path in packed records, such as pickles one after the other."""
+    """Texts that look like paths in packed records, such as pickles one after the other."""
     for at in np.linspace(0, max(0, len(array) - WINDOW), PLACES).astype(int).tolist():
         for match in _PATH_LIKE.finditer(array[at : at + WINDOW].tobytes()):
             text = match[0]

@@ -1,7 +1,7 @@
-"""Which file an array is mapped from. It counts by that file, and its bytes are not read.
+"""Finds the file from which an array is mapped. The array counts by that file, and its bytes are not read.
 
 A corpus that is mapped may be larger than the memory. The kernel lists each mapping of a process with the
-file and the place in it, whoever made the mapping, and whatever objects lie on it: ``np.memmap``, an array
+file and the place in it, whoever made the mapping, and whatever objects use it: ``np.memmap``, an array
 or a tensor over one, ``torch.load(mmap=True)``, ``torch.from_file()``. A mapping stands for its file while
 both have the same content:
 
@@ -62,7 +62,7 @@ class Mappings:
 
         Args:
             first: The address of its first element.
-            low, high: All its elements lie from the first of these addresses up to the second.
+            low, high: All its elements are from the first of these addresses up to the second.
         """
         around = self._around(low, high)
         if not around or not all(map(self._is_equal, around)):

@@ -34,7 +34,7 @@ def contents(name: str) -> bytes:
     """A digest of the files of a distribution, and of the distributions that it requires.
 
     An installer writes the hash of each file into RECORD, and these hashes count. A loaded file that was
-    changed after the installation counts by its content. Files that say where the distribution lies do not
+    changed after the installation counts by its content. Files that say where the distribution is do not
     count; therefore two virtual environments agree.
 
     Args:
@@ -180,7 +180,7 @@ def _file_to_load(module: str) -> str | None:
 
 
 def _source_in_archive(module: str) -> bytes | None:
-    """The source of a module that lies in a zip archive on the path; None: it lies in none."""
+    """The source of a module in a zip archive on the path; None: it is in none."""
     spec = spec_of(module)
     if spec is None or not isinstance(spec.loader, zipimport.zipimporter):
         return None

@@ -190,7 +190,7 @@ def named_by(code: types.CodeType) -> Named:
 
 
 def _of_cell(listings: Sequence[Steps], name: str) -> set[Chain]:
-    """What is read from a variable of the closure; the value itself, if no use of it is found."""
+    """Chains that are read from a variable of the closure; the value itself, if no use of it is found."""
     return chains_of(listings, name) or {()}
 
 

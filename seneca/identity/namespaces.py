@@ -167,7 +167,7 @@ def _gives_keys(value: Any) -> bool:
 
 
 def items_of(value: Any) -> dict[str, Any]:
-    """What a namespace holds, by name.
+    """The values of a namespace, by name.
 
     A configuration of OmegaConf's is resolved: ``${oc.env:HOME}`` counts as what it stands for.
     """

@@ -117,7 +117,7 @@ def _name_parts(walk: Walk, name: str, found: Mapping[str, Any]) -> None:
 
 
 def _registry_of(value: types.FunctionType) -> dict[str, Any] | None:
-    """The functions of a ``functools.singledispatch``, by the titles of their classes; None: it is none."""
+    """The functions of a ``functools.singledispatch``, by the titles of their classes; None: no such."""
     registry = getattr(value, "registry", None)
     if not isinstance(registry, types.MappingProxyType) or not hasattr(value, "dispatch"):
         return None
@@ -353,7 +353,7 @@ def _class(walk: Walk, value: type) -> bytes:
 
 
 def _of_model(kind: type) -> dict[str, Any]:
-    """What a class of pydantic's holds, without what pydantic has compiled from it, which names addresses.
+    """The values of a pydantic class, without what pydantic has compiled from it, which names addresses.
 
     Validators and serializers, which pydantic calls, are in ``__pydantic_decorators__``.
     """

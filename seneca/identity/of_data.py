@@ -226,7 +226,7 @@ def is_plain(kind: type) -> bool:
 
 
 def counted_attributes(owner: Any, uses: Uses) -> dict[str, Any]:
-    """The attributes of a dataset that count, by name, as a look with these uses takes them.
+    """The attributes of a dataset that count, by name, as a fingerprinter with these uses takes them.
 
     If its class says itself what its state is, that counts instead, under names of its own.
     """
@@ -291,7 +291,7 @@ def _file_of_tensor(walk: Walk, value: torch.Tensor) -> tuple[Any, ...] | None:
 def _file_at(
     walk: Walk, first: int, size: int, shape: Sequence[int], strides: Sequence[int]
 ) -> tuple[Any, ...] | None:
-    """The file in which elements of a size lie in memory, the place of the first, and all strides."""
+    """The file from which elements of a size are mapped, the place of the first, and all strides."""
     ways = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
     low, high = first + sum(min(way, 0) for way in ways), first + sum(max(way, 0) for way in ways) + size
     place = walk.mappings.place_of(first, low, high)

@@ -45,7 +45,7 @@ def iterates_a_set(listings: Sequence[Steps]) -> bool:
 
 
 def _sets_made(steps: Steps) -> Iterator[int]:
-    """The instructions that leave a set on the stack whose order may be another in each process."""
+    """The instructions that leave a set on the stack whose order may differ between processes."""
     is_comprehension = any(step.opname == "SET_ADD" for step in steps)
     for i, step in enumerate(steps):
         if step.opname == "BUILD_SET" and is_comprehension and step.arg == 0:
@@ -179,7 +179,7 @@ def _consumer(steps: Steps, i: int) -> int | None:
 
 
 def is_hash_random(value: object) -> bool:
-    """Whether the place of a value in a set may be another in each process."""
+    """Whether the place of a value in a set may differ between processes."""
     return type(value) not in (int, float, bool, complex) and not (
         type(value) is tuple and all(not is_hash_random(one) for one in value)
     )

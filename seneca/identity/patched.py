@@ -1,4 +1,4 @@
-"""What a program has put into installed modules in place of their own functions.
+"""Functions that a program has put into installed modules in place of their own.
 
 Installed code counts by its release. A function that the user's program has put there is not of that
 release, and counts like the user's own code.

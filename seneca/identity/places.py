@@ -38,7 +38,7 @@ def sample_of(texts: Sequence[str | bytes]) -> list[str | bytes]:
 
 
 def facts_of(texts: Iterable[str | bytes]) -> list[tuple[object, ...]]:
-    """What the file system says of those texts that are existing paths.
+    """The file system's facts about those texts that are existing paths.
 
     Returns:
         One entry for each path, sorted: path, kind, device and inode. A regular file also has its size, and

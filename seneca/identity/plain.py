@@ -1,4 +1,4 @@
-"""Plain data: containers of numbers and texts. They are digested as a whole and remembered between looks."""
+"""Plain data: containers of numbers and texts. Each is digested as a whole and remembered."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Remembered(NamedTuple):
 
 
 class Memory:
-    """Digests of large containers, kept from one look to the next.
+    """Digests of large containers, kept from one fingerprinter to the next.
 
     Only containers whose elements are immutable all the way down are kept. Such a container is the same if
     its elements are the same objects. To compare these takes a tenth of the time of a digest.
@@ -62,7 +62,7 @@ class Memory:
         self._used: dict[int, _Remembered] = {}
 
     def find(self, container: Any) -> _Remembered | None:
-        """What was found in a container, if it still holds the same objects."""
+        """The remembered digest of a container, if it still holds the same objects."""
         found = self._kept.get(id(container))
         if found is None or found.container is not container or len(found.elements) != _count(container):
             return None
@@ -76,8 +76,8 @@ class Memory:
         found = _Remembered(container, list(_elements(container)), digest, texts)
         self._kept[id(container)] = self._used[id(container)] = found
 
-    def looked(self) -> None:
-        """End a look. Containers that it did not meet are forgotten."""
+    def end_pass(self) -> None:
+        """End a fingerprinter's pass. Containers that it did not meet are forgotten."""
         self._kept, self._used = self._used, {}
 
 

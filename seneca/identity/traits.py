@@ -38,7 +38,7 @@ def _parts(walk: Walk, name: str, value: Any, deep: int) -> Iterator[tuple[str, 
 
 
 def _held(value: Any) -> list[tuple[str, Any]] | None:
-    """What a value holds, each with the step to it; None: it is one part."""
+    """The values inside a value, each with the step to it; None: it is one part."""
     if type(value) in (list, tuple):
         held = [(f"[{i}]", inner) for i, inner in enumerate(value[: MOST_ELEMENTS + 1])]
     elif type(value) is dict:

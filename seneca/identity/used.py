@@ -1,4 +1,4 @@
-"""What code reads of the values that it has, collected while a walk meets code; and values that wait for
+"""Attributes that code reads from its values, collected while a walk meets code; and values that wait for
 that.
 
 A dataset's state holds more than its items depend on: where logs go, a learning rate, the object that made
@@ -84,7 +84,7 @@ def name_of_method(name: str, *, is_of_root: bool) -> str:
 
 
 class Uses:
-    """What the code reads that a walk has met.
+    """The attributes that the code reads which a walk has met.
 
     Attributes:
         reflects: Whether some code may read attributes of any object that it does not name.
@@ -245,13 +245,13 @@ class Uses:
         return name in self._stored
 
     def chains(self, name: str) -> set[Chain]:
-        """What is read from the attributes of this name; the value itself if that is not known."""
+        """Chains that are read from the attributes of this name; the value itself if that is not known."""
         chains: set[Chain] = {()} if self.reflects else self._chains.get(name, set())
         return {() if chain == (ADDED_TO,) else chain for chain in chains}
 
 
 class Walk(Protocol):
-    """What this module needs of :class:`seneca.identity.walk.Walk`."""
+    """The part of :class:`seneca.identity.walk.Walk` that this module needs."""
 
     uses: Uses
     random_sets: int

@@ -76,7 +76,7 @@ def title_of(kind: type) -> str:
 def home_of(module: str) -> str:
     """By what an installed module is named: itself, but Seneca's by the package alone.
 
-    In the next release a class of Seneca's may lie in another module. A loader's state must name the same
+    In the next release a class of Seneca's may be in another module. A loader's state must name the same
     dataset then.
     """
     return SENECA if module.partition(".")[0] == SENECA else module
@@ -226,7 +226,7 @@ class Walk:
             self.expected = before
 
     def at(self, way: str, value: Any) -> bytes:
-        """The digest of a value that lies at this path."""
+        """The digest of a value at this path."""
         self._way.append((lambda i: way, [0]))
         try:
             return self.of(value)

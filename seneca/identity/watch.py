@@ -1,11 +1,11 @@
-"""Whether objects of a look are still the same, found out in microseconds.
+"""Whether objects that a fingerprinter has met are still the same, found out in microseconds.
 
-A look walks over everything on which items depend. It hands the mutable objects that it meets to a
+A fingerprinter walks over everything on which items depend. It hands the mutable objects that it meets to a
 :class:`Watch`. The watch remembers what was in them: the same objects, not their contents. If the user's
-code has since put other objects into one of them, the watch says so. Then another look is due.
+code has since put other objects into one of them, the watch says so. Then another inspection is due.
 
 A watch does not see changes in large arrays, or in what an object keeps outside its ``__dict__``. Of
-containers with more than 4,096 elements it sees only the length. A look sees all of these.
+containers with more than 4,096 elements it sees only the length. A fingerprinter sees all of these.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MISSING = object()
 
 
 class Watch:
-    """Remembers what was in the mutable objects that a look has met."""
+    """Remembers what was in the mutable objects that a fingerprinter has met."""
 
     def __init__(self) -> None:
         self._checks: list[tuple[Callable[[], Any], Any]] = []
@@ -82,8 +82,8 @@ class Watch:
     def settle(self) -> None:
         """Compare with the present state from now on.
 
-        What lies in shared memory is still compared with what it was when it was met. Another process may
-        have changed it, at any time.
+        Values in shared memory are still compared with what they were when they were met. Another process
+        may have changed them, at any time.
         """
         self._checks = [(read, read()) for read, _ in self._checks]
 
@@ -193,7 +193,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def is_in_foreign_memory(array: np.ndarray) -> bool:
-    """Whether an array lies in memory that NumPy did not allocate, which may be shared memory."""
+    """Whether an array is in memory that NumPy did not allocate, which may be shared memory."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array.base is not None

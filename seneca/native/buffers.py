@@ -1,7 +1,7 @@
 """The memory of batches: tensors whose memory is used again once nobody holds them.
 
 A fresh batch of 256 pictures has 150 MB of untouched pages. The kernel takes as long to clear these pages
-as a core takes to fill them. Therefore each tensor lies in a mapping of its own. A mapping is used again
+as a core takes to fill them. Therefore each tensor has a mapping of its own. A mapping is used again
 when the training loop holds neither its tensor nor a view of it.
 """
 
@@ -32,7 +32,7 @@ class Buffer(NamedTuple):
         tensor: The pictures.
         arrays: The same as the core writes them; after them the masks, or the moves.
         masks: The masks of pairs, (samples, 1, height, width); None: there are none.
-        moves: How pictures were moved that have boxes, uint32 (samples, n); None: nobody wants to know.
+        moves: How pictures were moved that have boxes, uint32 (samples, n); None: not wanted.
     """
 
     tensor: torch.Tensor
@@ -47,7 +47,7 @@ class BatchBuffers:
     Args:
         shape: The shape of one sample: channels, height and width.
         dtype: A dtype of torch's that the native core writes.
-        channels_last: Whether the channels of a pixel lie together in memory. The array is then
+        channels_last: Whether the channels of a pixel are adjacent in memory. The array is then
             (samples, height, width, channels), while the tensor keeps torch's order of dimensions.
         at_once: The most batches that are under way.
         pinned: Whether to take page-locked memory, from which a GPU copies directly.

@@ -1,7 +1,7 @@
 """Batches as the user wants them: items of pictures and targets, put together by a function of the user's.
 
-Threads have prepared a batch of pictures, which lie one after the other. An item's picture is a view of its
-place there. The loader's process then does what torch's workers would do next: it calls
+Threads have prepared a batch of pictures, which are stored one after the other. An item's picture is a view
+of its place there. The loader's process then does what torch's workers would do next: it calls
 ``target_transform`` and ``collate_fn``.
 """
 
@@ -97,7 +97,7 @@ def collates_plainly(loader: Any, support: Support) -> bool:
 
 
 def who_collates(loader: Any, support: Support) -> str:
-    """In plain words: who runs the user's functions."""
+    """Describe who runs the user's functions."""
     if _mixing_of(loader, support) is None:
         return "collate_fn and target_transform are called in this process"
     return "collate_fn is MixUp or CutMix, which is computed in the batch's own memory"
@@ -111,7 +111,7 @@ def _mixing_of(loader: Any, support: Support) -> Callable[[torch.Tensor, Any], A
 
 
 def _target_transform(support: Support) -> Callable[[Any], Any] | None:
-    """Of a pair, ``transforms`` make the mask what it is."""
+    """The transform of labels; None for pairs, whose masks ``transforms`` change."""
     assert support.files is not None
     return None if support.files.are_pairs else getattr(support.base, "target_transform", None)
 

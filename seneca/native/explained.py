@@ -17,10 +17,10 @@ __all__ = ["native_text", "seed_text"]
 def native_text(
     support: Support, options: Options, given_up: str | None, besides: Sequence[str], of_job: str
 ) -> str:
-    """What is shared, with whom, and why not more.
+    """Explain what is shared, with whom, and why not more.
 
     Args:
-        support: What the look at the dataset has found.
+        support: What the inspection of the dataset has found.
         options: The loader's options.
         given_up: Why these files are no longer shared; None: they may be shared.
         besides: What of the user's is used.

@@ -11,7 +11,7 @@ the CPU time of fetching. For what it misses, and for all other objects, threads
 scheme, which tries again and says what is wrong.
 
 The stream says what is wanted next, and how many requests are under way. One request brings samples
-that lie beside each other in an archive, if several batches ahead want them. If it fails, the stream asks
+that are beside each other in an archive, if several batches ahead want them. If it fails, the stream asks
 for each of them again. A fetcher holds a ticket, and no memory of the stream's. If a server answers after the
 stream is closed, the ticket is void. Therefore closing waits for no server. A thread whose server hangs ends
 when its request is given up, or is late.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Fetchers"]
 
-LOOK_UP_MS = 60_000  # the stream wakes its threads when it is closed
+LONGEST_WAIT_MS = 60_000  # the stream wakes its threads when it is closed
 FOR_THE_MOMENT = (408, 425, 429)  # statuses of HTTP, besides those from 500 on
 ENDS_S = 1.0  # that threads are waited for, which need no time unless a server hangs
 
@@ -129,7 +129,7 @@ class Fetchers:
             StreamClosed: The stream is closed.
         """
         if self._missed is None:
-            wanted = next_fetch(self._stream, LOOK_UP_MS)
+            wanted = next_fetch(self._stream, LONGEST_WAIT_MS)
             if wanted is None:
                 return None
             self._use_one()

@@ -165,7 +165,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             in_flight=self._source.batch_size * (_batches_ahead(loader, files.objects() is not None) + 1),
             keeps=True,
             exact_family=family,
-            look=suspects.look,
+            files_name=suspects.files_name,
             **self._source.draws(pipeline.augmented_fingerprint),
         )
         if cache is not None and not member.shared:
@@ -330,7 +330,7 @@ def _batches_ahead(loader: Any, are_fetched: bool) -> int:
 
 
 def _decoded(support: Support, index: int, data: bytes | None) -> Any:
-    """What Pillow makes of a file that the native core leaves to it; of a pair ``(picture, mask)``."""
+    """Decode by Pillow a file that the native core leaves to it; of a pair ``(picture, mask)``."""
     files, pipeline = support.files, support.pipeline
     assert files is not None and pipeline is not None
     data = files.read(index) if data is None else data

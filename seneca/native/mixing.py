@@ -30,7 +30,7 @@ _KEEPS = frozenset({"STORE_GLOBAL", "STORE_ATTR", "STORE_DEREF"})
 
 
 def mixing_of(collate_fn: Any) -> Callable[[torch.Tensor, Any], Any] | None:
-    """What a ``collate_fn`` does with pictures and labels, if it is torchvision's recipe.
+    """The mixing that a ``collate_fn`` applies to pictures and labels, if it is torchvision's recipe.
 
     The recipe is ``mix(*default_collate(batch))``, or the same in several lines. ``mix`` is torchvision's
     ``MixUp``, its ``CutMix``, or its ``RandomChoice`` of these.

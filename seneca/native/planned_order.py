@@ -92,7 +92,7 @@ class PlannedOrder:
         }
 
     def prefetcher(self, stream: Stream, **options: Any) -> Prefetcher:
-        """What keeps the batches of ``stream`` under way."""
+        """The prefetcher that keeps the batches of ``stream`` under way."""
         plan = self.plan
         return Prefetcher(
             stream,

@@ -24,12 +24,12 @@ from seneca.forms import Form
 
 __all__ = ["Counts", "Prefetcher", "Ready", "UnderWay"]
 
-LOOK_UP_MS = 100  # the longest wait in the native core, for which a Ctrl-C has to wait
+LONGEST_WAIT_MS = 100  # the longest wait in the native core, for which a Ctrl-C has to wait
 
 
 @dataclass
 class Counts:
-    """What the native iterators of a loader did so far."""
+    """Counters of the native iterators of a loader."""
 
     served: dict[str, int] = field(default_factory=lambda: {form.name.lower(): 0 for form in Form})
     prepared: int = 0
@@ -220,7 +220,7 @@ class Prefetcher:
             return False
         began = time.perf_counter()
         try:
-            while not self._stream.may_draw(LOOK_UP_MS):
+            while not self._stream.may_draw(LONGEST_WAIT_MS):
                 pass  # between two waits the interpreter delivers signals
         finally:
             self._counts.stall_s += time.perf_counter() - began
@@ -234,7 +234,7 @@ class Prefetcher:
         if batch is None:
             entry.indices = np.empty(0, np.uint32)
             return entry.indices
-        while not batch.wait(LOOK_UP_MS):
+        while not batch.wait(LONGEST_WAIT_MS):
             pass  # between two waits the interpreter delivers signals
         failures = entry.failed  # includes those of an earlier call that a Ctrl-C has ended
         for position in undecoded(batch):

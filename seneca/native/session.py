@@ -1,4 +1,4 @@
-"""What the iterators of one loader have in common on the native path, epoch after epoch."""
+"""The state that the native iterators of one loader share, epoch after epoch."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ __all__ = ["Inputs", "Session"]
 
 
 class Inputs(NamedTuple):
-    """What an epoch is prepared from.
+    """The inputs from which an epoch is prepared.
 
     Attributes:
         support: The support of the dataset, which is native.
         options: The options of the loader.
         cache: The cache that the epoch shares; None: it shares nothing.
-        pinned: Whether batches lie in page-locked memory.
+        pinned: Whether batches are in page-locked memory.
         remote: The memory of other hosts; None: there is none.
         is_planned: Whether the plan knows the order of the epoch.
     """
@@ -91,7 +91,7 @@ class Session:
             self.cores.tick(telemetry.done.stall_s or 0.0, telemetry.spent_ns, ended=ended)
             telemetry.uses(self.cores.threads)
         if ended and logger.isEnabledFor(logging.INFO):
-            logger.info("%s", self.diagnosis(may_look=False))
+            logger.info("%s", self.diagnosis(may_measure=False))
 
     def checked(self, files: PictureFiles, options: Options) -> np.ndarray | None:
         """With ``check_every="first"``: a bit for each sample whose payload was compared with its file."""
@@ -125,14 +125,14 @@ class Session:
         if self.cores is not None and self.telemetry is not None:
             self.cores.begin(self.telemetry.done.stall_s or 0.0, self.telemetry.spent_ns)
 
-    def diagnosis(self, *, may_look: bool) -> Diagnosis | None:
+    def diagnosis(self, *, may_measure: bool) -> Diagnosis | None:
         """Why the training loop waited in the last epoch; None: none has begun.
 
         Args:
-            may_look: As in :meth:`SplitController.model_inputs`.
+            may_measure: As in :meth:`SplitController.model_inputs`.
         """
         times = None if self.telemetry is None else self.telemetry.epoch_times()
-        known = None if self.controller is None else self.controller.model_inputs(may_look=may_look)
+        known = None if self.controller is None else self.controller.model_inputs(may_measure=may_measure)
         return None if times is None else diagnose(times, known)
 
     def copied(self) -> Session:
@@ -159,13 +159,13 @@ class Session:
 
         Args:
             support, options: Of the loader.
-            pinned: Whether batches lie in page-locked memory.
+            pinned: Whether batches are in page-locked memory.
             is_planned: Whether the epoch may take copies of other jobs in place of its samples.
 
         Raises:
             NoSpaceError: There is no room for the cache: the user has asked for too much.
             SegmentMismatchError: The cache holds another dataset, and the loader has not shared one before.
-            SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder in which no cache can lie.
+            SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder that cannot hold a cache.
         """
         self.remote = remote_cache(options.remote_wanted)
         if self.remote is not None:
@@ -232,7 +232,7 @@ class Session:
         """Share nothing in this epoch. A job that runs does not end because of that.
 
         What the user has to mend is raised: shared memory has no room; or, before the first epoch, the cache
-        holds another dataset or ``SENECA_DIR`` names a folder in which none can lie.
+        holds another dataset or ``SENECA_DIR`` names a folder that cannot hold one.
         """
         first = self.cache is None
         if isinstance(error, NoSpaceError) or (first and isinstance(error, MISTAKES)):
@@ -242,7 +242,7 @@ class Session:
     def give_up_distrusted(self) -> None:
         """Stop sharing if a job has found that the cache holds wrong samples. The user is warned once.
 
-        If it only is of an earlier time than the files, nobody disagrees. The next epoch begins another.
+        If it only is of an earlier time than the files, no job disagrees. The next epoch begins another.
         """
         cache = self.cache
         if self._given_up is not None or cache is None:

@@ -72,7 +72,7 @@ class UserOrder:
         self.batch_size = self.plan.batch_size or 1
 
     def begin(self, recorder: DeliveryRecorder | None) -> None:
-        """Who writes down what is delivered. The order was settled when the sampler was planned."""
+        """Set the recorder of deliveries. The order is already fixed: it was planned with the sampler."""
         self._progress.recorder = self.recorder = recorder
 
     def draws(self, augmented: int) -> dict[str, Any]:
@@ -84,12 +84,12 @@ class UserOrder:
         options, pipeline = self._inputs.options, self._inputs.support.pipeline
         assert pipeline is not None
         shares = options.share == "augmented" and not pipeline.deterministic
-        nobody = np.empty(0, np.uint32)
+        no_samples = np.empty(0, np.uint32)
         stages = shares and self.plan.shuffled
-        return {"samples": nobody, "places": 0, "fixed": True, "shares": shares, "substitutes": stages}
+        return {"samples": no_samples, "places": 0, "fixed": True, "shares": shares, "substitutes": stages}
 
     def prefetcher(self, stream: Stream, **options: Any) -> UserOrderPrefetcher:
-        """What keeps the batches of ``stream`` under way."""
+        """The prefetcher that keeps the batches of ``stream`` under way."""
         return UserOrderPrefetcher(stream, self, **options)
 
     def ask(self, batches: int) -> None:
@@ -198,7 +198,7 @@ class UserOrderPrefetcher(Prefetcher):
             if first.failures and not self._skip:
                 raise first.failures[0]
             if len(indices) == 0 < first.size:
-                self._source.ask(1)  # the iterator has asked for one batch, and this one is none
+                self._source.ask(1)  # the iterator has asked for one batch, and this one does not count
                 continue
             self._counts.delivered += len(indices)
             return Ready(indices, first.buffer)

@@ -1,4 +1,4 @@
-"""What more memory, cores or storage would be worth. The model is solved again to find out."""
+"""The worth of more memory, cores or storage. The model is solved again to find it."""
 
 from __future__ import annotations
 

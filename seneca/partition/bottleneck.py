@@ -247,7 +247,7 @@ def _common_rate(work: Work, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ceiling(work: Work, resource: int, rate: float, jobs: Jobs) -> float:
-    """What a resource allows all jobs together. Beyond their paces, all jobs are made faster by one
+    """The rate that a resource allows all jobs together. Beyond their paces, all jobs are made faster by one
     factor."""
     if math.isfinite(rate):
         return sum(min(pace, rate) for pace in jobs.paces)

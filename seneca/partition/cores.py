@@ -25,7 +25,7 @@ LEAST = 0.05  # cores; a loader that needs less is taken to need so much
 
 @dataclass(frozen=True)
 class Need:
-    """What a loader needs to keep its training step from waiting, in cores.
+    """The cores that a loader needs to keep its training step from waiting.
 
     Args:
         prepare: Those that prepare its samples.
@@ -56,8 +56,8 @@ def shares(needs: Sequence[Need], cores: float) -> list[float]:
         cores: What all of them may use together.
 
     Returns:
-        Cores for each, in the same order. Their sum, with the loops', is at most ``cores``, but nobody gets
-        less than some hundredths.
+        Cores for each, in the same order. Their sum, with the loops', is at most ``cores``, but no loader
+        gets less than some hundredths.
 
     Example:
         >>> shares([Need(0.3, 0.1), Need(1.0, 0.1, takes_all=True)], cores=2)
@@ -90,8 +90,8 @@ def _within(need: Need, cores: float) -> Need:
 class Threads:
     """How many threads a loader uses, which follows its share but not each of its tremors.
 
-    A change needs two looks in a row that agree. It at most doubles, or halves, the number. While the number
-    suits a share that is somewhat larger or smaller, nothing changes.
+    A change needs two samples in a row that agree. It at most doubles, or halves, the number. While the
+    number suits a share that is somewhat larger or smaller, nothing changes.
 
     Args:
         now: The number to begin with.

@@ -37,7 +37,7 @@ STAGES = ("read", "prepare", "decode", "augment")
 
 @dataclass(frozen=True)
 class Spent:
-    """What preparing samples has taken. Tuples are in the order ``read``, ``prepare``, ``decode``,
+    """The cost of preparing samples so far. Tuples are in the order ``read``, ``prepare``, ``decode``,
     ``augment``.
 
     Args:
@@ -62,7 +62,7 @@ class Spent:
     to_servers: int = 0
 
     def since(self, before: Spent) -> Spent:
-        """What has been added since ``before``."""
+        """The difference from ``before``."""
         return Spent(
             tuple(now - then for now, then in zip(self.times, before.times, strict=True)),
             tuple(now - then for now, then in zip(self.seconds, before.seconds, strict=True)),
@@ -100,7 +100,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one process sees in some time.
+    """The observations of one process in some time.
 
     Args:
         jobs: The jobs that share the cache.
@@ -154,7 +154,7 @@ class Adaptation:
 
     @property
     def servers(self) -> Hosts:
-        """What the servers of other hosts gave when that was last a reason, or no reason was needed."""
+        """The rates of other hosts' servers when they were last a reason, or no reason was needed."""
         return self._jobs.hosts
 
     def knows(self, profile: Profile, why: str = "") -> None:
@@ -279,7 +279,7 @@ def corrected(profile: Profile, seen: Seen) -> Profile:
 
 
 def servers_of(before: Hosts, profile: Profile, seen: Seen) -> Hosts:
-    """What the servers of other hosts give this host, which is the only one in the answer.
+    """The rates that other hosts' servers give this host, which is the only one in the answer.
 
     Other hosts need not be known: what storage and servers give is measured while all of them read. A file
     that a server has kept will come from there in the next epoch. The network gives no more than it has

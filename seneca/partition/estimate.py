@@ -16,7 +16,7 @@ __all__ = ["Estimates", "Model", "Prediction", "shares_of"]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one split, in the steady state: the cache is full, and the first epoch is over.
+    """A model's prediction for one split in the steady state: the cache is full, the first epoch is over.
 
     Args:
         split: The split.
@@ -45,7 +45,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Estimates:
-    """What a model says of n splits, in arrays of length n.
+    """A model's predictions for n splits, in arrays of length n.
 
     Args:
         samples_per_s: Samples a second of all jobs together.

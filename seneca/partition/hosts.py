@@ -52,7 +52,7 @@ class Hosts:
 
     @property
     def elsewhere(self) -> float:
-        """The share of these that lie on another host."""
+        """The share of these that are on another host."""
         return 1.0 if self.are_apart else 1.0 - 1.0 / self.count
 
 

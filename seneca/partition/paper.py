@@ -132,7 +132,7 @@ def throughputs(machine: Machine, dataset: Dataset, shares: np.ndarray) -> Throu
 
 
 def _paths(machine: Machine, dataset: Dataset) -> dict[str, dict[str, float]]:
-    """What each component allows on the path of each form. Equations 1, 3, 5, 7 take the least."""
+    """The rate that each component allows on the path of each form. Equations 1, 3, 5, 7 take the least."""
     n = machine.nodes
     sample_bytes = dataset.encoded_bytes
     tensor_bytes = dataset.inflation * sample_bytes

@@ -135,7 +135,7 @@ def spread_by_waits(profile: Profile, workers: int, waits_s: float) -> float | N
 
     Returns:
         The squared coefficient of variation, at most ``MOST_SPREAD``. None: the waits do not say, because
-        one worker waits for nobody, or because storage is used up and they would be as long in any case.
+        one worker waits for no other, or because storage is used up and they would be as long anyway.
     """
     made_s = _with(_cost(profile), workers, profile)
     apart_s, served_s = _reading(profile)

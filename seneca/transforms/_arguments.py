@@ -269,7 +269,7 @@ def fill_of(name: str, given: Any, holds: ValueKind) -> Any:
     """The colour of margins. None means black in v2."""
     fill = 0 if given.fill is None and not (is_v1(given) and holds != "picture") else given.fill
     if isinstance(fill, dict):
-        raise NotNative(f"{name} has fill={fill!r}, which differs by type")
+        raise NotNative(f"{name} has fill={fill!r}, a fill per type; give one colour")
     if holds == "floats" and fill != 0:
         raise NotNative(f"{name} has fill={fill!r} on a float tensor, where that is no level from 0 to 255")
     if holds == "bytes" and is_v1(given) and not isinstance(fill, (int, float)):

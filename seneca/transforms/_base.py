@@ -1,4 +1,4 @@
-"""What all transforms have in common, and the registry of them: each class says what it is, in one place.
+"""The common part of all transforms, and the registry of them: each class says what it is, in one place.
 
 A class of an operation on pixels has a ``kind``, which is its step's in the native core's words
 (``csrc/codec/ops.def``), and reads the transforms of torchvision and timm that mean the same.
@@ -130,7 +130,7 @@ class Transform(NativeTransform):
 
     @staticmethod
     def box_params(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
-        """What torchvision would have drawn, with which its transform moves boxes as the core moved pixels.
+        """The draws with which torchvision's transform moves boxes as the core moved pixels.
 
         Args:
             given: torchvision's transform.

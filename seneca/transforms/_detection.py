@@ -232,7 +232,7 @@ class RandomIoUCrop(Transform):
 
 
 class BoxTransform(NamedTuple):
-    """What a picture with boxes goes through.
+    """The transform of a picture with boxes.
 
     Attributes:
         transform: Seneca's transform of the picture.
@@ -250,7 +250,7 @@ class BoxTransform(NamedTuple):
         return any(BY_NAME.get(name, Transform).needs_boxes for name, _ in self.steps)
 
     def moved(self, target: Any, moves: np.ndarray) -> Any:
-        """What torchvision's steps make of a target whose picture was moved like this.
+        """Apply torchvision's steps to a target whose picture was moved like this.
 
         Args:
             target: A dict with ``tv_tensors.BoundingBoxes`` of the whole picture.

@@ -1,6 +1,6 @@
 """Whether torchvision's code is really torchvision's, and timm's timm's.
 
-A class of that name may be another one, and a function may have been replaced.
+A class of that name may be a different one, and a function may have been replaced.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def is_genuine(transform: object) -> bool:
 
 
 def library_name(transform: object) -> str | None:
-    """The name of a transform of torchvision's, or of timm's behind ``timm.``. None: unknown, or changed."""
+    """Name of a torchvision transform, or ``timm.`` plus that of one of timm's. None: unknown or modified."""
     kind = type(transform)
     if kind.__module__ in TIMM and is_genuine(transform):
         return f"timm.{kind.__qualname__}"

@@ -110,7 +110,7 @@ class CenterCrop(Transform):
 
     Raises:
         TypeError: ``size`` is neither an int nor a pair of them, or ``fill`` neither a number nor a sequence.
-        ValueError: A side is not positive, ``fill`` is not a colour, or the mode is another word.
+        ValueError: A side is not positive, ``fill`` is not a colour, or the mode is unknown.
     """
 
     kinds = fixed_kinds = ("center_crop",)
@@ -156,7 +156,7 @@ class Pad(Transform):
 
     Raises:
         TypeError: ``padding`` or ``fill`` is neither a number nor a sequence of numbers.
-        ValueError: A margin is negative, ``fill`` is not a colour, or the mode is another word.
+        ValueError: A margin is negative, ``fill`` is not a colour, or the mode is unknown.
     """
 
     kinds = fixed_kinds = ("pad",)

@@ -101,7 +101,7 @@ class Pipeline:
         erase: The arguments of erasing, as the native ``Plan`` takes them; None: nothing is erased.
         decode: ``"exact"``, or ``"fast"`` for fewer operations and slightly other pixels.
         apply_orientation: Whether pictures are turned as their EXIF orientation says.
-        channels_last: Whether a result lies in memory as (height, width, 3).
+        channels_last: Whether a result is stored as (height, width, 3).
         max_pixels: Pictures with more pixels are refused. None: only those that Pillow refuses. Jobs with
             different limits share nothing.
         mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``.

@@ -112,7 +112,7 @@ class AutoAugment(Transform):
 
     Raises:
         TypeError: ``fill`` is neither a number nor a sequence of numbers.
-        ValueError: The policy is another word, ``fill`` is not a colour, or the filter does not run natively.
+        ValueError: The policy is unknown, ``fill`` is not a colour, or the filter does not run natively.
 
     Example:
         >>> AutoAugment("cifar10").policy
@@ -191,7 +191,7 @@ class AugMix(Transform):
         )
 
     def steps(self) -> tuple[Step, ...]:
-        # Not by step(): black that is given is another thing here than no colour.
+        # Not by step(): here, black that is given differs from no colour.
         return (Step("aug_mix", {name: arg for name, arg in vars(self).items() if arg is not None}),)
 
     @classmethod
@@ -215,6 +215,6 @@ def _common_of(name: str, given: Any, holds: ValueKind) -> dict[str, Any]:
     made = [one for space in spaces for one, _ in getattr(type(given), space, {}).values()]
     if {*spaces} & vars(given).keys() or not all(map(is_library_code, made)):
         raise NotNative(f"{name} has other operations than torchvision's")
-    # Of AugMix, None is another thing than black: it fades in at the edge.
+    # Of AugMix, None differs from black: it fades in at the edge.
     fill = None if name == "AugMix" and given.fill is None else fill_of(name, given, holds)
     return {"interpolation": warping_of(name, given), "fill": fill}

@@ -57,7 +57,7 @@ MASK_DTYPES = ("uint8", "int64")
 
 @dataclass(frozen=True)
 class Other:
-    """What is known of a transform of torchvision's or timm's that Seneca has not."""
+    """Facts about a transform of torchvision's or timm's that Seneca lacks."""
 
     why: str = "is not one that the native path knows"
     is_fixed: bool = False  # gives equal results for equal pictures
@@ -95,12 +95,12 @@ OTHERS: dict[str, Other] = {
     "timm.ToNumpy": Other(
         "makes an array, and a native batch has tensors: use MaybePILToTensor", is_fixed=True
     ),
-    "timm.TrimBorder": Other("cuts a border whose place hangs on the picture: use a crop"),
+    "timm.TrimBorder": Other("crops a border that depends on the picture's content: use a crop"),
 }
 
 
 def does_beside(name: str | None, what: Literal["masks", "boxes"]) -> str:
-    """What torchvision's transform of this name does to masks or boxes beside a picture, or why not here."""
+    """The effect of torchvision's transform of this name on masks or boxes, or why it has none here."""
     known = BY_NAME.get(name or "") or OTHERS.get(name or "")
     return STAYS if known is None else str(getattr(known, what))
 
@@ -131,7 +131,7 @@ def recognise(transform: object) -> NativeTransform | str:
 
 
 class PairTransform(NamedTuple):
-    """What a pair goes through.
+    """The transform of a pair.
 
     Attributes:
         transform: Seneca's transform of the picture, whose geometry is the mask's too.
@@ -374,8 +374,8 @@ class Recogniser(Followed):
         holds = self.holds
         if holds != "picture" and (name.startswith("timm.") or holds not in BY_NAME[name].on_tensors):
             raise NotNative(
-                f"{name} works on {WORDS[holds]}, where its pixels are others than the native path's: put it "
-                f"in front of {self.behind}"
+                f"{name} gives different pixels on {WORDS[holds]} than on a PIL image; move it before "
+                f"{self.behind}"
             )
         made = _read(name, step if self.beside is None else self._filled(step), holds)
         return WithMaskFill(made, mask_fill) if mask_fill else made
@@ -402,7 +402,7 @@ class Recogniser(Followed):
             raise NotNative(f"{name} {does}")
 
     def _take_beside(self, name: str | None, step: Any) -> Any:
-        """What one step does to masks or boxes; then the step for the picture, None if it is not of that."""
+        """Note what one step does to masks or boxes. Returns the step for the picture; None: it has none."""
         self._check(name)
         if self.beside == "boxes":
             moves = does_beside(name, "boxes") == MOVES
@@ -439,7 +439,7 @@ class Recogniser(Followed):
             raise NotNative(f"{name} reads the boxes behind {before[-1]}: put it in front of that")
 
     def _fill_beside(self, name: str, step: Any) -> int:
-        """What masks have in the margins that a step makes; its margins are checked."""
+        """The value of masks in the margins that a step makes. Checks its margins."""
         margins = name == "Pad" or (name == "RandomCrop" and (step.padding or step.pad_if_needed))
         if self.beside == "boxes" and margins and step.padding_mode != "constant":
             raise NotNative(
@@ -499,7 +499,7 @@ class Recogniser(Followed):
 
 
 def _for_type(given: dict[Any, Any], kind: type, otherwise: Any) -> Any:
-    """What a dict of torchvision's says of a type."""
+    """The value that a dict of torchvision's has for a type."""
     return given.get(kind, given.get("others", otherwise))
 
 

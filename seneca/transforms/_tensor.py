@@ -67,7 +67,7 @@ class ToDtype(Transform):
             255.
 
     Raises:
-        ValueError: ``dtype`` is another type.
+        ValueError: ``dtype`` is not supported.
 
     Example:
         >>> ToDtype("float16", scale=True)
@@ -91,7 +91,7 @@ class ConvertImageDtype(Transform):
         dtype: The type, as for :class:`ToDtype`.
 
     Raises:
-        ValueError: ``dtype`` is another type.
+        ValueError: ``dtype`` is not supported.
     """
 
     dtype: torch.dtype | str
@@ -155,7 +155,7 @@ class RandomErasing(Transform):
 
     Raises:
         TypeError: ``scale`` or ``ratio`` is not a sequence, or ``value`` is of another kind.
-        ValueError: ``p`` or ``scale`` is outside [0, 1], a pair falls, ``value`` is another word, or has
+        ValueError: ``p`` or ``scale`` is outside [0, 1], a pair falls, ``value`` is an unknown word, or has
             not one or three numbers, or ``count`` is not from 1 to 1000.
     """
 
@@ -233,7 +233,7 @@ WORDS: dict[ValueKind, str] = {
 
 
 class Followed:
-    """What is known of the value that the next step gets, and Seneca's transforms up to there."""
+    """Facts about the value that the next step gets, and Seneca's transforms up to there."""
 
     def __init__(self) -> None:
         self.pixels: list[Transform] = []
@@ -316,7 +316,7 @@ def _to_pure_tensor(at: Followed, _step: Any) -> None:
 def _to_dtype(at: Followed, step: Any) -> None:
     at.needs_tensor("ToDtype")
     if isinstance(step.dtype, dict):
-        raise NotNative(f"ToDtype has dtype={step.dtype!r}, which differs by type")
+        raise NotNative(f"ToDtype has dtype={step.dtype!r}, a dtype per type; give one dtype")
     _convert(at, "ToDtype", ToDtype(step.dtype, step.scale))
 
 

@@ -290,7 +290,7 @@ def _part_of(name: str, op: Any) -> tuple[str, float, float]:
 
 
 def _common_of(name: str, ops: Sequence[Any]) -> dict[str, Any]:
-    """What all operations of a recipe have in common."""
+    """The common arguments of all operations of a recipe."""
     found = [
         {
             "magnitude_std": op.magnitude_std,

@@ -12,7 +12,7 @@ reads some rows. If there is a reason, it also solves, which takes some millisec
 for the cache's lock.
 
 A process that chooses the first split, or takes over, needs a profile. If none was kept and the pictures
-run natively, it looks at some files, once, for some tenths of a second. The row of a killed process is
+run natively, it measures some files, once, for some tenths of a second. The row of a killed process is
 reaped by others, and the next process takes over.
 """
 
@@ -44,10 +44,10 @@ from seneca.tuning.telemetry import WorkDone
 
 __all__ = ["SplitController", "profile_for", "profile_kept"]
 
-LOOK_EVERY_S = 2.0
+STEP_EVERY_S = 2.0
 LONGEST_S = 60.0  # the longest time of which rates are means, while a rarely used stage is awaited
 GONE_S = 60.0  # a process that has published nothing for so long is not at work
-SILENT_S = 10.0  # a loader of this process that has not looked for so long is not at work
+SILENT_S = 10.0  # a loader of this process that has made no step for so long is not at work
 LEAST_WORK = 0.05  # share of the time; a training step that takes less has no pace
 ANY_PACE = 2**32 - 1  # the pace of a step that is not known, or takes no time
 
@@ -98,7 +98,7 @@ def _with_memory(profile: Profile, cache_bytes: int) -> Profile:
 
 @dataclasses.dataclass(frozen=True)
 class _Interval:
-    """What was done in some time at work."""
+    """The work of some time."""
 
     seconds: float = 0.0
     spent: Spent = dataclasses.field(default_factory=Spent)
@@ -148,10 +148,10 @@ class SplitController:
         self._job = jobs
         self._samples = samples
         self._adaptation = Adaptation(None, jobs)
-        self._last: tuple[float, WorkDone, int] | None = None  # the last look in this epoch
+        self._last: tuple[float, WorkDone, int] | None = None  # the last step in this epoch
         self._recent = _Interval()  # the last minute, or less if that has enough measurements
         self._ever = _Interval()
-        self._looked_at = -math.inf
+        self._stepped_at = -math.inf
         self._pace = ANY_PACE
         self._number = next(_numbers)
         self._peers = _of_cache.setdefault(cache, weakref.WeakSet())
@@ -173,17 +173,17 @@ class SplitController:
         return self._cache is cache
 
     def begin(self, progress: Callable[[], WorkDone], jobs: Jobs) -> None:
-        """Begin an epoch. The time since the last look (a validation, for example) does not count as
+        """Begin an epoch. The time since the last step (a validation, for example) does not count as
         training."""
         if self._adapts:
             self._job = jobs
             self._last = time.monotonic(), progress(), from_storage()
 
     def tick(self, progress: Callable[[], WorkDone], *, ended: bool = False) -> None:
-        """Called between two batches: look at what has changed, every two seconds and at the end of an
+        """Called between two batches: take in what has changed, every two seconds and at the end of an
         epoch."""
         now = time.monotonic()
-        due = now >= self._looked_at + LOOK_EVERY_S
+        due = now >= self._stepped_at + STEP_EVERY_S
         if not self._adapts or not (due or ended) or self._cache.segment.closed:
             return
         done, fetched = progress(), from_storage()
@@ -194,13 +194,13 @@ class SplitController:
             self._pace = self._recent.pace
         self._last = None if ended else (now, done, fetched)
         if due:
-            self._looked_at = now
-            self._look(now, done)
+            self._stepped_at = now
+            self._step(now, done)
             if self._recent.spent.has_enough_measurements or self._recent.seconds > LONGEST_S:
                 self._recent = _Interval()
 
-    def _look(self, now: float, done: WorkDone) -> None:
-        """Look at the jobs and at the split, and change the split if this controller decides."""
+    def _step(self, now: float, done: WorkDone) -> None:
+        """Compare the jobs with the split, and change the split if this controller decides."""
         self._publish(now)
         segment, recent = self._cache.segment, self._recent
         if segment.split()[0] == 0:
@@ -219,14 +219,14 @@ class SplitController:
         if change is not None and not self._change(change.split, changes, change.why):
             self._adaptation.failed(change)
 
-    def model_inputs(self, *, may_look: bool) -> ModelInputs | None:
+    def model_inputs(self, *, may_measure: bool) -> ModelInputs | None:
         """The profile of the host, the jobs at work and the split; None: there is no profile.
 
         Args:
-            may_look: Whether files may be read to find a profile, for some tenths of a second.
+            may_measure: Whether files may be read to measure a profile, for some tenths of a second.
         """
         profile = self._adaptation.profile
-        if profile is None and (may_look or self._found is not None):
+        if profile is None and (may_measure or self._found is not None):
             profile = self._find()[0]
         if profile is None or self._cache.segment.closed:
             return None
@@ -237,7 +237,7 @@ class SplitController:
         return ModelInputs(profile, jobs, split_of(segment.split()[1]), folder, most)
 
     def _find(self) -> tuple[Profile | None, str]:
-        """What is known before any work was seen."""
+        """The profile that is known before any work was seen."""
         if self._found is None:
             self._found = self._known(self._cache.segment.payload_bytes)
         return self._found

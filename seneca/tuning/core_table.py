@@ -46,7 +46,7 @@ LOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, pi
 
 
 class CoreNeed(NamedTuple):
-    """What a loader needs, as in :class:`seneca.partition.cores.Need`, and of which cores.
+    """The need of a loader, as in :class:`seneca.partition.cores.Need`, and of which cores.
 
     Attributes:
         group: Names the cores. Loaders share cores with those of the same group.
@@ -59,7 +59,7 @@ class CoreNeed(NamedTuple):
 
 
 def core_table_path() -> str:
-    """Where the board of this user lies. Its name is not one of a segment."""
+    """Where the board of this user is stored. Its name is not one of a segment."""
     return os.path.join(segment_folder(), f"seneca.{os.geteuid()}.cores")
 
 
@@ -120,7 +120,7 @@ class CoreTable:
                 if not held and _leads_to(self._path, file):
                     os.unlink(self._path)
         except TimeoutError:
-            logger.info("left the board of cores, without looking whether it can be removed", exc_info=True)
+            logger.info("left the board of cores, without a check whether it can be removed", exc_info=True)
         finally:
             os.close(file)
 

@@ -35,8 +35,8 @@ from seneca.tuning.core_table import CoreNeed, CoreTable, core_table_path
 
 __all__ = ["CoreShare"]
 
-LOOK_EVERY_S = 2.0
-LOOKS = 3  # of which rates are means
+SAMPLE_EVERY_S = 2.0
+SAMPLES = 3  # of which rates are means
 LEAST_WORK = 0.05  # share of the time; a training step that takes less takes all that it is given
 OF_PREPARERS = ("decode", "augment", "item", "batch")  # causes of the telemetry that are CPU time
 
@@ -44,7 +44,7 @@ logger = logging.getLogger("seneca.cores")  # the name that users filter by
 
 
 class _Interval(NamedTuple):
-    """What was done in some time at work, all in seconds."""
+    """The work of some time, all in seconds."""
 
     seconds: float = 0.0
     stall: float = 0.0
@@ -60,7 +60,7 @@ class _Interval(NamedTuple):
         return _Interval(*(a - b for a, b in zip(self, before, strict=True)))
 
     def need(self) -> Need:
-        """What the training step would take if it never waited."""
+        """The need of the training step if it never waited."""
         loop = max(0.0, self.process - self.prepared_here)
         worked = self.seconds - self.stall
         if worked <= LEAST_WORK * self.seconds:
@@ -87,15 +87,15 @@ class CoreShare:
         self._owner = os.getpid()
         self._apply: Callable[[], Callable[[int], None] | None] = _nobody
         self._need = Need(0.0, 0.0, takes_all=True)  # until it is known
-        self._last = _Interval()  # the clocks at the last look
+        self._last = _Interval()  # the clocks at the last tick
         self._now = _Interval()
-        self._looks: deque[_Interval] = deque(maxlen=LOOKS)
+        self._samples: deque[_Interval] = deque(maxlen=SAMPLES)
         self._counted = 0.0  # of the CPU time of threads, what _prepared has
         self._threads = Threads(most, most)
         _withdraw_abandoned()
         _in_this_process.add(self)
         if is_auto:
-            if self._on_board():
+            if self._in_table():
                 self._publish()
             share, _ = self._share()
             self._threads = Threads(round(share), most)
@@ -124,11 +124,11 @@ class CoreShare:
         """
         _withdraw_abandoned()
         self._last = self._snapshot(stall_s, spent_ns)
-        if self._on_board():
+        if self._in_table():
             self._publish()
 
     def tick(self, stall_s: float, spent_ns: dict[str, int], *, ended: bool = False) -> None:
-        """Called between two batches: look at the shares every two seconds of work.
+        """Called between two batches: sample the shares every two seconds of work.
 
         Args:
             stall_s: Seconds that the training loop has waited in all.
@@ -138,19 +138,19 @@ class CoreShare:
         now = self._snapshot(stall_s, spent_ns)
         self._now = self._now.plus(now.since(self._last))
         self._last = now
-        if self._now.seconds >= LOOK_EVERY_S:
-            self._look()
+        if self._now.seconds >= SAMPLE_EVERY_S:
+            self._sample()
         if ended and self._table is not None:
             self._table.withdraw()
 
-    def _look(self) -> None:
-        self._looks.append(self._now)
+    def _sample(self) -> None:
+        self._samples.append(self._now)
         self._now = _Interval()
         recent = _Interval()
-        for look in self._looks:
-            recent = recent.plus(look)
+        for sample in self._samples:
+            recent = recent.plus(sample)
         self._need = recent.need()
-        if self._on_board():
+        if self._in_table():
             self._publish()
         if self.is_auto:
             share, full = self._share()
@@ -164,7 +164,7 @@ class CoreShare:
             logger.info("%d threads or workers prepare, instead of %d", after, before)
             if (apply := self._apply()) is not None:
                 apply(after)
-            self._looks.clear()
+            self._samples.clear()
 
     def _snapshot(self, stall_s: float, spent_ns: dict[str, int]) -> _Interval:
         cpu = sum(spent_ns[cause] for cause in OF_PREPARERS) * 1e-9
@@ -180,7 +180,7 @@ class CoreShare:
             _prepared.seconds,
         )
 
-    def _on_board(self) -> bool:
+    def _in_table(self) -> bool:
         """Join the board, if this loader needs it or another has made it. Whether it is there."""
         if self._table is None and (self.is_auto or os.path.exists(core_table_path())):
             try:

@@ -58,13 +58,13 @@ WITHOUT_MODEL = {
 
 
 class ModelInputs(NamedTuple):
-    """What is known of a host and a cache: the numbers that the model takes.
+    """Facts about a host and a cache: the numbers that the model takes.
 
     Attributes:
         profile: The rates of the host with the dataset.
         jobs: The jobs that share the cache.
         split: The split of the cache.
-        folder: Where the cache lies.
+        folder: Where the cache is stored.
         most_bytes: The most that ``folder`` has room for; None: it is not known.
     """
 

@@ -64,13 +64,13 @@ class Neighbour(NamedTuple):
 
 
 def neighbours_text(traits: Traits, cache: str, job: int, folder: str | None = None) -> str:
-    """Which jobs do not share with this one although their datasets resemble, and why; "": none is known.
+    """Describe jobs that do not share with this one although their datasets resemble, and why; "": none.
 
     Args:
         traits: What this job's dataset is made of.
         cache: The name of its cache.
         job: The key of the job.
-        folder: Where the segments lie; None: where this process would make one.
+        folder: Where the segments are stored; None: where this process would make one.
     """
     try:
         found = _neighbours(traits, cache, job, None if folder is None else Path(folder))

@@ -35,7 +35,7 @@ NS = 1_000_000_000
 
 @dataclasses.dataclass(frozen=True)
 class WorkDone:
-    """What a loader has done so far.
+    """The work of a loader so far.
 
     Args:
         spent: What preparing samples has taken.
@@ -120,7 +120,7 @@ class Telemetry:
 
     @property
     def done(self) -> WorkDone:
-        """What the loader had done at the last look."""
+        """The work of the loader up to the last tick."""
         return self._last
 
     def suits(self, cache: SampleCache | None) -> bool:
@@ -174,7 +174,7 @@ class Telemetry:
         """Called between two batches: publish what was done, if it is time to, or if the epoch has ended.
 
         Returns:
-            Whether this has looked at what was done.
+            Whether this has taken in what was done.
         """
         now = time.monotonic()
         if now < self._next and not ended:
@@ -229,7 +229,7 @@ class Telemetry:
         return {"peers": for_peers, **{cause: own * ns // total for cause, ns in parts.items()}}
 
     def _spent(self, before: WorkDone, done: WorkDone) -> dict[str, int]:
-        """What those who prepare have spent, in nanoseconds by cause."""
+        """The time that preparing took, in nanoseconds by cause."""
         stages = done.spent.since(before.spent)
         _, prepare, decode, augment = (round(s * NS) for s in stages.seconds)
         item, item_wall = (
@@ -262,7 +262,7 @@ class Telemetry:
 
 
 def stall_parts(spent: dict[str, int], threads: int, computing: int) -> dict[str, int]:
-    """What each cause adds to the time of the training loop. All are nanoseconds of the same stretch of time.
+    """Each cause's part in the time of the training loop. All are nanoseconds of the same stretch of time.
 
     The parts are DS-Analyzer's (Mohan et al., VLDB '21, section 3), as ``seneca analyze`` has them:
     preparing costs what the threads need for it beyond the time that the loop computes; storage costs what

@@ -32,7 +32,7 @@ NUMPY_TYPES = {"uint8": np.uint8, "float16": np.float16, "bfloat16": np.uint16, 
 
 @dataclass
 class Work:
-    """What threads have noted about the pictures that they took through the stages."""
+    """Measurements by threads of the pictures that they took through the stages."""
 
     seconds: dict[int, tuple[float, ...]] = field(default_factory=dict)  # by the picture's index
     encoded: list[int] = field(default_factory=list)

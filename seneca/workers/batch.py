@@ -35,11 +35,11 @@ __all__ = ["NO_CLAIMS", "BatchContext", "Making"]
 STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
 MAX_SIDE = 2**16 - 1  # the longest side of a picture that a slot's record can hold
 NO_CLAIMS = np.zeros(0, CLAIM)
-PAUSE_S = 0.001  # between two looks for a copy that another job is writing
+PAUSE_S = 0.001  # between two checks for a copy that another job is writing
 
 
 class BatchContext:
-    """What the batches that one process makes have in common.
+    """The state that all batches of one process share.
 
     Args:
         worker: ValueKind the slots of this process.
@@ -49,7 +49,7 @@ class BatchContext:
         shares: Whether items are shared, and not only what they are made of.
         exact: Whether copies are exact.
         suspects: The samples whose files may have changed since the cache was made.
-        changed_elsewhere: Returns whether another process may have changed the dataset since the look at it.
+        changed_elsewhere: Returns whether another process may have changed the dataset since then.
 
     Attributes:
         stages: What makes the items.
@@ -120,7 +120,7 @@ class BatchContext:
         return made
 
     def lay_out(self, item: Any) -> items.Layout | None:
-        """How an item will lie in a slot, and learn from it how much room items take.
+        """The layout of an item in a slot; learn from it how much room items take.
 
         Returns:
             The layout; None: the item cannot be laid out, which is counted.
@@ -189,7 +189,7 @@ class Making:
         worker, places, patience = self._worker, self._places, self._context.patience
         waiting = np.flatnonzero(places["awaited"]).tolist()  # an item that is made may be None
         patience.begin(item_s)
-        worker.look_again(places, *self._member, takes_over=True)
+        worker.check_awaited(places, *self._member, takes_over=True)
         while waiting:
             for k in waiting:
                 if places["awaited"][k] and (written := worker.is_written(int(places["source_slot"][k]))):
@@ -300,7 +300,7 @@ class Making:
         """
         context, sample, form = self._context, self._samples[k], self._sources[k]
         if form == AUGMENTED:
-            return self._worker.look(self._source_slots[k]) == context.suspects.look
+            return self._worker.files_name(self._source_slots[k]) == context.suspects.files_name
         self._counts["checked"] += 1
         same = compare_served(context.untimed, sample, form, digest_of_payload(form, payload))
         if same:

@@ -134,9 +134,9 @@ class SharedDataset(faces.SharedDataset):
             count = len(self.dataset)
             if not all(type(index) is int and 0 <= index < count for index in indices):
                 return None
-        look = indices.look if isinstance(indices, Batch) else self._inspection.number
-        maker = self._maker_here(look)
-        made = maker.make(indices, look, alone=self._inspection.alone)
+        inspection = indices.inspection if isinstance(indices, Batch) else self._inspection.number
+        maker = self._maker_here(inspection)
+        made = maker.make(indices, inspection, alone=self._inspection.alone)
         if maker.distrusted:
             self._note_distrust(maker.terms, maker.cache)
         if not isinstance(indices, Batch):
@@ -164,7 +164,7 @@ class SharedDataset(faces.SharedDataset):
     def explain(self, support: Support | None = None) -> str:
         """Say in plain words what of this dataset is shared, with whom, and why not more.
 
-        This looks at the dataset. For ``support`` see :meth:`look`.
+        This inspects the dataset. For ``support`` see :meth:`look`.
         """
         support = self.look(support)
         terms = self.terms
@@ -190,7 +190,7 @@ class SharedDataset(faces.SharedDataset):
         return {} if self.terms is None else self._last_compared
 
     def stats(self) -> dict[str, Any]:
-        """What this job's processes did with this dataset so far.
+        """Counters of this job's processes with this dataset so far.
 
         Returns:
             A dict:
@@ -298,12 +298,12 @@ class SharedDataset(faces.SharedDataset):
         )
 
     def _changed_by_items(self) -> list[str]:
-        """The attributes of the dataset that making items has changed, if its names may be others now."""
+        """The attributes of the dataset that making items has changed, if its names may have changed."""
         inspection = self._inspection
         changed = [] if self.key is not None else inspection.changed_attributes()
         if (
             changed
-            and self._proof_table.take_look()
+            and self._proof_table.take_inspection()
             and inspection.has_same_names(self.dataset, self._options)
         ):
             return []
@@ -325,7 +325,7 @@ class SharedDataset(faces.SharedDataset):
             ValueError: Copies are to be exact, and cannot be.
             NoSpaceError: Shared memory has no room for the cache.
             SegmentMismatchError: The cache is another dataset's, and this process has not joined before.
-            SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder in which no cache can lie.
+            SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder that cannot hold a cache.
         """
         if not self._inspection.number:
             self.look()
@@ -368,18 +368,18 @@ class SharedDataset(faces.SharedDataset):
             self._session.joined(terms, self._cache, job, self.share)
         return self._cache
 
-    def _maker_here(self, look: int) -> Preparer:
+    def _maker_here(self, inspection: int) -> Preparer:
         """This process's preparer, for the present terms. A forked child makes its own."""
         assert self.terms is not None and self._marks is not None
         maker = self._preparer
         if maker is not None and maker.pid != os.getpid():
             maker = None
-        if maker is not None and self.terms.shares_as(maker.terms) and not maker.is_outdated(look):
+        if maker is not None and self.terms.shares_as(maker.terms) and not maker.is_outdated(inspection):
             if maker.terms is not self.terms:
                 maker.terms = self.terms
             return maker
         if maker is not None:
-            if maker.is_outdated(look):
+            if maker.is_outdated(inspection):
                 self._marks = Marks(self.terms.names, self.terms.n_samples)
             maker.close()
         cache = self.join()
@@ -402,7 +402,7 @@ class SharedDataset(faces.SharedDataset):
         return self._preparer
 
     def __fingerprint__(self) -> Any:
-        """What items depend on, for the fingerprints of datasets that contain this one."""
+        """The value that names the items, for fingerprints of datasets that contain this one."""
         return self.dataset if self.key is None else (self.key, len(self))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -420,6 +420,6 @@ class SharedDataset(faces.SharedDataset):
 
 
 def _ask(inspection: weakref.ref[Inspection], question: Callable[[Inspection], bool]) -> bool:
-    """What the last inspection says; False: the dataset is gone."""
+    """The last inspection's answer to a question; False: the dataset is gone."""
     here = inspection()
     return here is not None and question(here)

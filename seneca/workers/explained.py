@@ -45,7 +45,7 @@ def changed_text(dataset: Any, attributes: list[str]) -> str:
 
 
 def shared_text(terms: Terms, support: Support, cache: str) -> str:
-    """What of a dataset is shared, and where. ``cache`` is the name of its cache."""
+    """Describe what of a dataset is shared, and where. ``cache`` is the name of its cache."""
     forms = "ENCODED, DECODED" if support.stages is not None and support.stages.decoded else ""
     if terms.shares:
         forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
@@ -53,7 +53,7 @@ def shared_text(terms: Terms, support: Support, cache: str) -> str:
 
 
 def order_text(sampler: Any, share: str) -> str:
-    """What an order leaves to share that only the sampler knows; empty: whole items are not shared anyway."""
+    """Describe what a sampler's own order leaves to share; empty: whole items are not shared anyway."""
     if share == "exact":
         return (
             f"; the order is that of {type(sampler).__name__}: nothing is shared, because exact copies need "
@@ -88,7 +88,7 @@ def compared_counts(terms: Terms, segment: Segment | None, before: Mapping[Form,
 
 
 def compared_text(terms: Terms, table: ProofTable, counts: Mapping[Form, int]) -> str:
-    """What was compared so far. ``counts``: how many samples, by form."""
+    """Describe what was compared so far. ``counts``: how many samples, by form."""
     found = table.read(terms.names)
     if found is ProofState.UNPROVABLE:
         return f"sharing rests on that alone: {table.text}"

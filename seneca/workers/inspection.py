@@ -1,4 +1,4 @@
-"""What a process has found out about a shared dataset, and whether that still holds.
+"""The findings of a process about a shared dataset, and whether these still hold.
 
 ::
 
@@ -86,7 +86,7 @@ class Inspection:
         return support
 
     def differs_from_workers(self) -> bool:
-        """Whether the dataset has changed here, and persistent workers have it as it was when they began.
+        """Whether the dataset has changed here, while persistent workers still hold the old version.
 
         Batches are then planned for what the workers have, and the workers inspect it for themselves.
         """
@@ -109,7 +109,7 @@ class Inspection:
             inspect: Inspects the dataset in this process, given ``files_found``.
         """
         if isinstance(indices, Batch):
-            asker, is_known = None, indices.look in self._current
+            asker, is_known = None, indices.inspection in self._current
             if not is_known and self.number and self.terms is not None and indices.found == self.terms.names:
                 is_known = self._knows_files(indices)  # that inspection found what this process knows
         else:
@@ -190,10 +190,10 @@ class Inspection:
         assert self.terms is not None
         stages = self.terms.stages
         if isinstance(stages, Pictures) and stages.files.seen().name != batch.files:
-            stages.files.look()  # some have changed, though they have the sizes and times that they had
+            stages.files.stat()  # some have changed, though they have the sizes and times that they had
             if stages.files.fingerprint() != self.terms.source:
                 return False
-        self._current.add(batch.look)
+        self._current.add(batch.inspection)
         return True
 
     def _is_as_in_the_parent(self) -> bool:
@@ -222,7 +222,7 @@ class Inspection:
                 files_found = seen  # the loader's process asked for their state, for this epoch
         inspect(files_found=files_found)
         if isinstance(indices, Batch):
-            self._current.add(indices.look)
+            self._current.add(indices.inspection)
         if is_worker and not is_first and self.terms is not None and self.terms.source not in sources:
             self.alone = True  # a worker_init_fn has made it a dataset that only this worker has
 

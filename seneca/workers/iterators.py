@@ -63,7 +63,7 @@ def iterate(
         index_sampler: The batches of the epoch.
         dataset: A :class:`seneca.SharedDataset` that takes the place of the loader's dataset; None: the
             loader's.
-        pins: Whether batches lie in page-locked memory even if the loader does not ask for it.
+        pins: Whether batches are in page-locked memory even if the loader does not ask for it.
         waited: Called when a batch has come, or none will.
         cores: How many of the workers are fed; None: all.
     """
@@ -298,7 +298,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
             self._taken_out()
 
     def _taken_out(self) -> list[Any]:
-        """What was drawn for the batches, or errors, that torch has taken out, and has therefore forgotten.
+        """The indices of the batches, or errors, that torch has taken out, and has therefore forgotten.
 
         The workers that made them have reported the dataset's state. It is noted for the epoch's next batch.
         """

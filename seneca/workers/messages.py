@@ -1,4 +1,4 @@
-"""What torch's worker processes and the loader's process send each other, besides torch's own messages.
+"""Messages between torch's worker processes and the loader's process, besides torch's own.
 
 ::
 
@@ -35,15 +35,13 @@ __all__ = ["BEGUN", "Context", "Results", "WorkerInit", "shared_zeros"]
 
 BEGUN = -1  # stands in the place of a batch's number: the worker has called the user's worker_init_fn
 
-_inherited: list[
-    mmap.mmap
-] = []  # stays mapped: arrays may lie in it after torch has moved the tensor's bytes
+_inherited: list[mmap.mmap] = []  # stays mapped: arrays may be in it after torch has moved the tensor's bytes
 
 
 def shared_zeros(words: int) -> torch.Tensor:
     """Zeros, int64, in memory that this process and its workers all see.
 
-    torch's shared memory lies in /dev/shm. Where that is missing or full, memory that forked processes
+    torch's shared memory is in /dev/shm. Where that is missing or full, memory that forked processes
     inherit takes its place. A process without workers therefore needs no /dev/shm.
 
     Nothing is copied: torch copies more than 32 KiB with threads, for which a forked process would wait

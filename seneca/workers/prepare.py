@@ -1,4 +1,4 @@
-"""Makes the items of a shared dataset in one process, from payloads in the cache and for what others want."""
+"""Makes items in a worker: reads payloads from the cache, and stores copies that other jobs need."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Preparer:
         vouched: Whether the user has given a key.
         check_every: One of so many served samples is made again and compared; None: none is.
         first: Whether a sample is taken from the cache only after this job has made it itself.
-        changed: Says whether the dataset has changed since it was looked at.
+        changed: Says whether the dataset has changed since it was inspected.
         changed_elsewhere: Says whether another process may have changed it since.
         remote: The memory of other hosts, which is asked for files; None: there is none.
     """
@@ -75,7 +75,7 @@ class Preparer:
         remote: WorkersRemote | None = None,
     ) -> None:
         self.pid = os.getpid()
-        self._look: int | None = None  # the last for which a batch was made
+        self._inspection: int | None = None  # the last for which a batch was made
         self._counts = counts
         self._remote = remote
         self.cache = cache
@@ -149,32 +149,35 @@ class Preparer:
             stages = self._seeded = SeededStages(stages)
         self._context.stages, self._context.untimed = stages, terms.stages
 
-    def make(self, indices: Sequence[int], look: int, *, alone: bool = False) -> list[Any]:
+    def make(self, indices: Sequence[int], inspection: int, *, alone: bool = False) -> list[Any]:
         """Make the items of a batch.
 
         Args:
             indices: The indices of its samples.
-            look: The number of the look at the dataset that was made for the batch's epoch.
+            inspection: The number of the inspection of the dataset that was made for the batch's epoch.
             alone: Whether to take nothing that others made, and to leave nothing for them.
 
         Raises:
             ValueError: Copies are to be exact, and the items cannot be; or nobody has named the epoch.
         """
         with drawing() if self.terms.exact else contextlib.nullcontext():
-            return self._make_items(indices, look, alone)
+            return self._make_items(indices, inspection, alone)
 
-    def _make_items(self, indices: Sequence[int], look: int, alone: bool) -> list[Any]:
+    def _make_items(self, indices: Sequence[int], inspection: int, alone: bool) -> list[Any]:
         own = self.terms.own
         samples = list(indices) if own is None else [int(own[index]) for index in indices]
         planned = (
             indices if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples) else None
         )
-        with self._in_use, contextlib.nullcontext() if self._remote is None else self._remote.batch(look):
+        with (
+            self._in_use,
+            contextlib.nullcontext() if self._remote is None else self._remote.batch(inspection),
+        ):
             if self._seeded is not None:
                 self._begin_exact(indices, samples)
-            self._begin_look(look)
+            self._begin_inspection(inspection)
             self._context.make_room(len(samples) * self._context.copy_bytes)
-            trusts = not alone and self._trusts(look)
+            trusts = not alone and self._trusts(inspection)
             evidence = self._evidence if trusts else None
             began = time.perf_counter_ns()
             if evidence is not None:
@@ -221,22 +224,22 @@ class Preparer:
                 "share"
             )
 
-    def _begin_look(self, look: int) -> None:
+    def _begin_inspection(self, inspection: int) -> None:
         """With the first batch of an epoch: find out of which samples the cache may hold what was before."""
-        if look == self._look:
+        if inspection == self._inspection:
             return
-        self._look = look
+        self._inspection = inspection
         if self._segment is not None and isinstance(self.terms.stages, Pictures):
             suspects = self._context.suspects
             suspects.begin(self.terms.stages.files, self._segment)
-            self._worker.name_look(suspects.look)
+            self._worker.name_files(suspects.files_name)
 
-    def is_outdated(self, look: int) -> bool:
-        """Whether another cache is to be joined for the epoch of this look.
+    def is_outdated(self, inspection: int) -> bool:
+        """Whether another cache is to be joined for the epoch of this inspection.
 
         It is if this one was given up in an earlier epoch, because it is of an earlier time than the files.
         """
-        if self._segment is None or look == self._look or not self._segment.distrusted:
+        if self._segment is None or inspection == self._inspection or not self._segment.distrusted:
             return False
         why = self._segment.why_distrusted()
         return why is not None and why[3] == Form.STORAGE
@@ -250,14 +253,14 @@ class Preparer:
             return 0 < self._segment.newest_ctime < stages.files.ctime(sample)
         return False
 
-    def _trusts(self, look: int) -> bool:
+    def _trusts(self, inspection: int) -> bool:
         """Whether to take payloads from the cache, and leave any there."""
         if self._proof is None or self._segment is None:
             return True  # there is no cache
         if self._segment.distrusted:
             return False
         try:
-            return self._proof.holds(look)
+            return self._proof.holds(inspection)
         except BlockingIOError:
             return False  # the next batch asks again
 

@@ -35,7 +35,7 @@ MESSAGE_WORDS = 25  # of 8 bytes, at the end: the last message of any worker
 
 
 class Tallies:
-    """What worker processes have asked of each server, in memory that all of them see.
+    """Counts of the requests of worker processes to each server, in memory that all of them see.
 
     Each server has a tensor of its own.
 
@@ -48,7 +48,7 @@ class Tallies:
         self.of = {name: shared_zeros(size) for name in names}
 
     def add(self, name: str, worker: int, now: dict[str, Any], before: dict[str, Any] | None) -> None:
-        """Add what a worker has asked since it last reported: the difference of two :meth:`Remote.look`."""
+        """Add what a worker has asked since it last reported: the difference of two :meth:`Remote.counts`."""
         words = self.of[name].numpy()
         row = words[: ROWS * COLUMNS].reshape(ROWS, COLUMNS)[min(worker, ROWS - 1)]
         for place, key in enumerate(COUNTED):
@@ -83,7 +83,7 @@ class WorkersRemote:
 
     Args:
         servers: The servers, of which there is one at least.
-        tallies: Where a worker counts; None: this is the loader's process, whose own counts are looked at.
+        tallies: Where a worker counts; None: this is the loader's process, whose own counts are used.
         worker: The number of this worker.
     """
 
@@ -91,7 +91,7 @@ class WorkersRemote:
         self._servers, self._tallies, self._worker = tuple(servers), tallies, worker
         self._cache: RemoteCache | None = None
         self._reported: dict[str, dict[str, Any]] = {}
-        self._look = 0
+        self._inspection = 0
 
     @property
     def cache(self) -> RemoteCache:
@@ -103,15 +103,15 @@ class WorkersRemote:
         return self._cache
 
     @contextlib.contextmanager
-    def batch(self, look: int) -> Iterator[None]:
+    def batch(self, inspection: int) -> Iterator[None]:
         """While a batch is made, and then what was asked for it is reported.
 
-        The first batch of an epoch has another ``look``. Then the addresses of servers that do not serve are
-        looked up again.
+        The first batch of an epoch has another ``inspection``. Then the addresses of servers that do not
+        serve are looked up again.
         """
-        if look != self._look and self._cache is not None:
+        if inspection != self._inspection and self._cache is not None:
             self._cache.find_again()
-        self._look = look
+        self._inspection = inspection
         try:
             yield
         finally:

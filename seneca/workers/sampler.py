@@ -57,7 +57,7 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
     """
 
     shared: SharedDataset | None = None  # the dataset, if the sampler does not name it
-    looked = False  # whether somebody has looked at the dataset for the epoch that begins next
+    looked = False  # whether the dataset was inspected for the epoch that begins next
     threads: int | None = None  # the number of processes that prepare, if known
     is_subset = False  # whether the sampler is known to be of the kind SUBSET
 
@@ -66,7 +66,7 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
     ) -> EpochBatches:
         shared = self._shared_dataset()
         if shared is not None and not self.looked:
-            shared.look()  # before workers begin, so that they need not look
+            shared.look()  # before workers begin, so that they need not inspect it
         self.looked = True
         batches = super().epoch_batches(progress, owner, drawn_is_delivered=drawn_is_delivered)
         if shared is not None:
@@ -140,7 +140,8 @@ class _DrawnBatches:
         self._shared, self._progress = shared, progress
         self._session = shared._session
         inspection = shared._inspection
-        self._look, self._found, self._files = inspection.number, inspection.found, inspection.files_name
+        self._inspection, self._found = inspection.number, inspection.found
+        self._files = inspection.files_name
         self._batch_size = size = plan.batch_size or 1
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
@@ -177,7 +178,7 @@ class _DrawnBatches:
             hands_over=True,
             exact_family=family,
             wanted_alone=min(size * BATCHES_ALONE, terms.n_samples + 1),
-            look=self._files,
+            files_name=self._files,
         )
         progress.begin(plan.order, plan.sampler, shared._identity, plan.indices)
         # The member stays open until the loader lets go of this, because workers claim what it holds later.
@@ -209,7 +210,7 @@ class _DrawnBatches:
         row, generation, claims = self._member.claims(places)
         for start in range(0, len(indices), size):
             drawn = indices[start : start + size]
-            batch = PlannedBatch.of(drawn.tolist(), self._look, self._found, self._files, self._epoch)
+            batch = PlannedBatch.of(drawn.tolist(), self._inspection, self._found, self._files, self._epoch)
             batch.names = self.terms.names
             batch.row, batch.generation = row, generation
             batch.claims = None if claims is None else claims[start : start + size]

@@ -1,4 +1,4 @@
-"""What the processes of one shared dataset did, and what the loader's process makes of it.
+"""The counters of the processes of one shared dataset, and what the loader's process makes of them.
 
 ::
 
@@ -57,7 +57,7 @@ class WorkersSession:
         stall_s: Seconds that the training loop waited; None: its loader does not say.
         copy_bytes: The room that an item takes, as far as is known; the next epoch begins with it.
         is_for_worker: Whether this is a worker's copy.
-        servers: The memory of other hosts, which is asked for files; None: nobody has set them yet.
+        servers: The memory of other hosts, which is asked for files; None: not known yet.
         cores: The loader's share of the host's cores; None: there are no workers.
     """
 
@@ -110,7 +110,7 @@ class WorkersSession:
         return WorkersRemote(self.servers, self._tallies if worker else None, worker.id if worker else 0)
 
     def remote_stats(self) -> dict[str, dict[str, Any]]:
-        """What this process and its workers have asked of each server, by its name."""
+        """Counts of the requests of this process and its workers to each server, by its name."""
         cache = remote_cache(self.servers or ())
         if cache is None:
             return {}
@@ -121,7 +121,7 @@ class WorkersSession:
         return same_job_text(cache, self)
 
     def describe_servers(self) -> str:
-        """In plain words: who shares the files, as a line more; empty: nobody."""
+        """Describe which servers share the files, as one more line; empty: none does."""
         names = ", ".join(one.name for one in self.servers or ())
         return f"\nfiles are shared with other hosts by {names}" if names else ""
 
@@ -213,7 +213,7 @@ class WorkersSession:
                 self.cores.tick(telemetry.done.stall_s or 0.0, telemetry.spent_ns, ended=ended)
                 telemetry.uses(self.cores.threads)
             if ended and logger.isEnabledFor(logging.INFO):
-                logger.info("%s", self.diagnosis(may_look=False))
+                logger.info("%s", self.diagnosis(may_measure=False))
 
     def core_share(self, workers: int, *, is_auto: bool) -> CoreShare | None:
         """The share of a loader with so many workers at the most; None: it has none."""
@@ -223,10 +223,10 @@ class WorkersSession:
             self.cores = CoreShare(workers, is_auto=is_auto, here=False)
         return self.cores
 
-    def diagnosis(self, *, may_look: bool) -> Diagnosis | None:
+    def diagnosis(self, *, may_measure: bool) -> Diagnosis | None:
         """As :meth:`seneca.native.session.Session.diagnosis`."""
         times = None if self._telemetry is None else self._telemetry.epoch_times()
-        known = None if self._controller is None else self._controller.model_inputs(may_look=may_look)
+        known = None if self._controller is None else self._controller.model_inputs(may_measure=may_measure)
         return None if times is None else diagnose(times, known)
 
     def _sums(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What worker processes put around the stages of a dataset: random numbers of each sample's own, and clocks.
+"""Wrappers of a dataset's stages in worker processes: own random numbers for each sample, and clocks.
 
 torch seeds each worker process, and the items of a worker draw one after the other. Therefore an item depends
 on the number of workers, and on what its worker made before. With ``share="exact"`` it must not::

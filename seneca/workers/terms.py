@@ -1,4 +1,4 @@
-"""What the processes of a job agree on, and a batch with what was drawn for it."""
+"""The terms on which the processes of a job agree, and a batch with what was drawn for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Names = tuple[bytes, int, int]
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms by which processes of a job share, as a look at the dataset found them.
+    """The terms by which processes of a job share, as an inspection of the dataset found them.
 
     Attributes:
         name: The name of the cache, or "auto".
@@ -57,7 +57,7 @@ class Terms:
 
     @classmethod
     def of(cls, support: Support, options: Options) -> Terms | None:
-        """The terms for what a look has found; None: nothing can be shared."""
+        """The terms for what an inspection has found; None: nothing can be shared."""
         stages, is_exact = support.stages, options.share == "exact"
         shares = stages is not None and (is_exact or (options.share == "augmented" and not stages.same))
         if stages is None or options.cache is None or not (shares or stages.decoded):
@@ -120,19 +120,19 @@ class Terms:
 
 
 class Batch(list[int]):
-    """The indices of a batch, and the look at the dataset that was made for its epoch.
+    """The indices of a batch, and the inspection of the dataset that was made for its epoch.
 
     Attributes:
-        look: The number of that look, in the loader's process.
+        inspection: The number of that inspection, in the loader's process.
         found: The names that it found. None: it found nothing to share, or persistent workers have another
-            dataset than the loader's process and have to look for themselves.
-        files: The name of the files of pictures as that look has seen them, see
+            dataset than the loader's process and have to inspect it for themselves.
+        files: The name of the files of pictures as that inspection has seen them, see
             :class:`seneca.data.files.Seen`; 0: there are none.
         epoch: The seed and the number of the epoch, which name the random numbers of samples where copies are
             exact; None: they are not named.
     """
 
-    look: int
+    inspection: int
     found: Names | None
     files: int
     epoch: tuple[int, int] | None = None
@@ -141,14 +141,14 @@ class Batch(list[int]):
     def of(
         cls: type[_B],
         indices: Iterable[int],
-        look: int,
+        inspection: int,
         found: Names | None,
         files: int = 0,
         epoch: tuple[int, int] | None = None,
     ) -> _B:
-        """These indices, for which this look was made."""
+        """These indices, for which this inspection was made."""
         batch = cls(indices)
-        batch.look, batch.found, batch.files, batch.epoch = look, found, files, epoch
+        batch.inspection, batch.found, batch.files, batch.epoch = inspection, found, files, epoch
         return batch
 
 

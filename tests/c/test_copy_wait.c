@@ -186,7 +186,7 @@ static void draw(job *j)
     if (!sn_member_expects(j->member))
         for (uint32_t i = 0; i < j->n_under_way; i++)
             sn_batch_settle(j->under_way[i], j->member);
-    sn_copy_wait_look(&j->await, j->pool, j->member);
+    sn_copy_wait_poll(&j->await, j->pool, j->member);
     sn_copy_wait_begin(&j->await, j->member, batch);
     CHECK_EQUAL(sn_batch_draw(batch, j->member, &j->offers, &j->until_check, indices), 0, "%u left", left);
     sn_copy_wait_add(&j->await, batch);

@@ -96,7 +96,7 @@ static void check_rules(void)
     CHECK_EQUAL(compared(&of[2]), 1, "with the first");
     CHECK_EQUAL(compared(&of[0]), SAMPLES, "a word counts once for its maker");
     CHECK_EQUAL(sn_digests_meet(&of[2], 7, 1ull << 60, 0, 0), SN_DIGEST_DIFFERS, "another");
-    CHECK_EQUAL(sn_digests_meet(&of[0], 7, 1ull << 60, 0, 0), SN_DIGEST_CHANGED, "another than before");
+    CHECK_EQUAL(sn_digests_meet(&of[0], 7, 1ull << 60, 0, 0), SN_DIGEST_CHANGED, "differs from before");
     CHECK(!sn_digests_is_marked(&of[2], 7));
     CHECK_EQUAL(sn_digests_meet(&of[2], 8, 1ull << 60, 1, 0), SN_DIGEST_DIFFERS, "no random numbers were drawn");
     CHECK_EQUAL(sn_digests_meet(&of[2], 9, 1ull << 60, 1, 1), SN_DIGEST_NEW, "fixed takes the place of what is not");

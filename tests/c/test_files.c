@@ -73,7 +73,7 @@ static void check_all(const tree *made, unsigned threads)
     size_t failed = 0;
 
     memset(found, 0xff, sizeof found);
-    CHECK_EQUAL(sn_files_look(made->paths, made->offsets, N_FILES, threads, found, &failed), 0, "%u threads", threads);
+    CHECK_EQUAL(sn_files_stat(made->paths, made->offsets, N_FILES, threads, found, &failed), 0, "%u threads", threads);
     CHECK_EQUAL(failed, N_FILES, "%u threads", threads);
     for (uint32_t i = 0; i < N_FILES; i++) {
         struct stat file;
@@ -100,7 +100,7 @@ static void check_missing(tree *made, sn_rng *rng)
     }
     for (unsigned threads = 1; threads <= 16; threads *= 2) {
         size_t failed = N_FILES;
-        CHECK_EQUAL(sn_files_look(made->paths, made->offsets, N_FILES, threads, found, &failed), -ENOENT, "%u threads",
+        CHECK_EQUAL(sn_files_stat(made->paths, made->offsets, N_FILES, threads, found, &failed), -ENOENT, "%u threads",
                     threads);
         CHECK_EQUAL(failed, first, "%u threads", threads);
     }

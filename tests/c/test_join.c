@@ -2,7 +2,7 @@
  * test_join.c -- processes come to a segment, publish what they are, and leave it: in turn, so that each case
  * says what has to be there afterwards.
  *
- *   a handle is what a process has; the name, the rows and what they publish are looked at from the others'
+ *   a handle is what a process has; the name, the rows and what they publish are checked from the others'
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include "base/sn_status.h"
 #include "cache.h"
 #include "check.h"
-#include "shm/sn_look.h"
 #include "shm/sn_row.h"
+#include "shm/sn_snapshot.h"
 #include "store/sn_check.h"
 #include "store/sn_hints.h"
 #include "store/sn_join.h"
@@ -160,12 +160,12 @@ static void who_comes_reaps_the_dead(void)
     process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
 
     die(&a);
-    CHECK_EQUAL(b.segment->rows[a.row].state, SN_ROW_LIVE, "nobody has looked");
+    CHECK_EQUAL(b.segment->rows[a.row].state, SN_ROW_LIVE, "nobody has checked");
     process c = joined(9, SN_ATTACH_JOINED);
     CHECK_EQUAL(count_processes(&c), 2, "the dead does not count");
     CHECK_EQUAL(c.row, a.row, "whose row is given again");
     die(&b);
-    CHECK_EQUAL(count_processes(&c), 1, "a look finds the dead too");
+    CHECK_EQUAL(count_processes(&c), 1, "a reader finds the dead too");
     die(&c);
     CHECK(is_linked()); /* nobody was there to take it away */
     process d = join_as(7, &geometry);
@@ -331,32 +331,32 @@ static void discarding_takes_what_is_kept_and_leaves_what_is_in_use(void)
     CHECK(!is_linked());
 }
 
-static void who_looks_sees_what_is_there_and_is_nobody(void)
+static void a_snapshot_shows_what_is_there_and_leaves_no_trace(void)
 {
     process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
     int fd = open(path, O_RDONLY | O_CLOEXEC, 0);
-    sn_look look;
+    sn_snapshot snapshot;
     sn_header before = *a.segment->head;
 
-    CHECK_EQUAL(sn_look_at(fd, &look), 0, "read-only");
-    CHECK(!look.torn && look.memory_bytes >= geometry.payload_bytes);
-    CHECK_EQUAL(look.rows[b.row].job_key, 8, "row %u", b.row);
-    CHECK(look.alive[a.row / 64] >> a.row % 64 & 1 && look.alive[b.row / 64] >> b.row % 64 & 1);
+    CHECK_EQUAL(sn_snapshot_take(fd, &snapshot), 0, "read-only");
+    CHECK(!snapshot.torn && snapshot.memory_bytes >= geometry.payload_bytes);
+    CHECK_EQUAL(snapshot.rows[b.row].job_key, 8, "row %u", b.row);
+    CHECK(snapshot.alive[a.row / 64] >> a.row % 64 & 1 && snapshot.alive[b.row / 64] >> b.row % 64 & 1);
     die(&b);
-    CHECK_EQUAL(sn_look_at(fd, &look), 0, "again");
-    CHECK_EQUAL(look.rows[b.row].state, SN_ROW_LIVE, "nobody has reaped it");
-    CHECK(look.alive[a.row / 64] >> a.row % 64 & 1 && !(look.alive[b.row / 64] >> b.row % 64 & 1));
+    CHECK_EQUAL(sn_snapshot_take(fd, &snapshot), 0, "again");
+    CHECK_EQUAL(snapshot.rows[b.row].state, SN_ROW_LIVE, "nobody has reaped it");
+    CHECK(snapshot.alive[a.row / 64] >> a.row % 64 & 1 && !(snapshot.alive[b.row / 64] >> b.row % 64 & 1));
     CHECK(memcmp(&before, a.segment->head, sizeof before) == 0);
 
     uint32_t version = a.segment->head->layout_version;
     a.segment->head->layout_version = version + 1;
-    CHECK_EQUAL(sn_look_at(fd, &look), SN_E_VERSION, "of another version");
+    CHECK_EQUAL(sn_snapshot_take(fd, &snapshot), SN_E_VERSION, "of another version");
     a.segment->head->layout_version = version;
     a.segment->head->geometry.n_samples++;
-    CHECK_EQUAL(sn_look_at(fd, &look), SN_E_CORRUPT, "it does not fit the file");
+    CHECK_EQUAL(sn_snapshot_take(fd, &snapshot), SN_E_CORRUPT, "it does not fit the file");
     a.segment->head->geometry.n_samples--;
     leave(&a);
-    CHECK_EQUAL(sn_look_at(fd, &look), 0, "its name is gone, and it is there as long as it is open");
+    CHECK_EQUAL(sn_snapshot_take(fd, &snapshot), 0, "its name is gone, and it is there as long as it is open");
     close(fd);
 }
 
@@ -622,7 +622,7 @@ int main(int argc, char **argv)
                                           a_path_that_is_too_long_is_refused,
                                           a_file_system_that_reserves_nothing_is_refused,
                                           discarding_takes_what_is_kept_and_leaves_what_is_in_use,
-                                          who_looks_sees_what_is_there_and_is_nobody,
+                                          a_snapshot_shows_what_is_there_and_leaves_no_trace,
                                           without_memory_for_its_row_nobody_comes,
                                           rows_run_out,
                                           only_what_was_asked_for_is_joined,

@@ -42,7 +42,7 @@ static void go_through(uint32_t epoch, uint32_t *listed, uint32_t firsts[2])
     while (order.left > 0) {
         const uint32_t *before = order.rest;
         sn_order_shorten(&order);
-        sn_order_look_ahead(&order, BATCH);
+        sn_order_fill_ahead(&order, BATCH);
         sn_order_begin(&order);
         if (!before && order.rest) {
             (*listed)++;
@@ -65,7 +65,7 @@ static void go_through(uint32_t epoch, uint32_t *listed, uint32_t firsts[2])
         }
         offered += own;
     }
-    sn_order_look_ahead(&order, BATCH);
+    sn_order_fill_ahead(&order, BATCH);
     sn_order_begin(&order);
     CHECK_EQUAL(sn_order_next(&order), UINT32_MAX, "after epoch %u", epoch);
     CHECK(offered >= N_SAMPLES / 5);

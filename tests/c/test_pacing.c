@@ -4,7 +4,7 @@
  *   a play: members of one order, each with an invented clock. `go` draws, makes and takes batches of a member, which waits
  *           for them or does not; then the member in front is asked whether it may draw
  *
- * Everything but the numbers of samples is the same in all plays, and no play hangs on how long anything takes.
+ * Everything but the numbers of samples is the same in all plays, and no play depends on how long anything takes.
  */
 #include "base/sn_rng.h"
 #include "base/sn_status.h"
@@ -76,7 +76,7 @@ static void go(job *j, uint32_t samples, int waits)
         for (uint32_t i = 0; i < drawn; i++)
             if (items[i].awaited)
                 awaiting[n++] = &items[i];
-        CHECK_EQUAL(sn_member_look_again(j->member, awaiting, n, 1, nobody), 0, "job %u", j->handle);
+        CHECK_EQUAL(sn_member_check_awaited(j->member, awaiting, n, 1, nobody), 0, "job %u", j->handle);
         for (uint32_t i = 0; i < drawn; i++)
             if (items[i].target_slot != SN_NONE)
                 sn_slot_commit(shared.handles[j->handle], items[i].target_slot);

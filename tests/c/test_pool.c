@@ -485,7 +485,7 @@ static void open_stream(stream *s, uint32_t epoch)
                               .epoch = epoch,
                               .check_every = CHECK_EVERY,
                               .changes = who == &iterators[DOUBTS] ? changes : NULL,
-                              .look = 7 + who->job % 2,
+                              .files_name = 7 + who->job % 2,
                               .notes = s->notes};
     s->until_check = CHECK_EVERY;
     CHECK(sn_plan_output_size(s->context.plan, &s->context.height, &s->context.width) == 0);
@@ -505,7 +505,7 @@ static void open_stream(stream *s, uint32_t epoch)
                    .height = (uint16_t)s->context.height,
                    .width = (uint16_t)s->context.width,
                    .copy_bytes = (uint32_t)sn_plan_copy_bytes(s->context.plan, s->context.height, s->context.width),
-                   .look = s->context.look,
+                   .files_name = s->context.files_name,
                    .shares = who->shares,
                    .keeps = who->keeps},
         .process_row = segment ? shared.rows[who->handle] : SN_NONE,
@@ -593,7 +593,7 @@ static void draw(stream *s, uint32_t room)
         if (s->context.changes && changes[indices[i]] == SN_SUSPECT) {
             const sn_slot *slot =
                 place->item.source_slot == SN_NONE ? NULL : &s->context.segment->slots[place->item.source_slot];
-            CHECK(place->item.source != SN_AUGMENTED || slot->look == s->context.look);
+            CHECK(place->item.source != SN_AUGMENTED || slot->files_name == s->context.files_name);
             CHECK(place->is_suspect == (place->item.source == SN_ENCODED || place->item.source == SN_DECODED));
             s->counts.refused += place->item.source == SN_STORAGE && slot;
             s->counts.suspects += place->is_suspect;

@@ -427,11 +427,11 @@ static int check_epoch(uint32_t epoch, int knows)
 {
     sn_remote_counts before, after;
 
-    sn_remote_look(client, 0, &before);
+    sn_remote_read_counts(client, 0, &before);
     atomic_store(&delivered, 0);
     pthread_barrier_wait(&epoch_begins);
     pthread_barrier_wait(&epoch_ends);
-    sn_remote_look(client, 0, &after);
+    sn_remote_read_counts(client, 0, &after);
     counts sum = sum_of_all();
     uint64_t hits = after.hits - before.hits, misses = after.misses - before.misses,
              skipped = after.skipped - before.skipped;

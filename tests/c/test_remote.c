@@ -214,7 +214,7 @@ static void check_truth(uint64_t seed)
 
     CHECK_EQUAL(sn_remote_ping(remote, 0), 0, "the server is there");
     uint32_t hits = ask_all(remote, seed);
-    sn_remote_look(remote, 0, &counts);
+    sn_remote_read_counts(remote, 0, &counts);
     CHECK_EQUAL(counts.hits, hits, "each hit is counted");
     CHECK_EQUAL(counts.hits + counts.misses, CLIENTS * TURNS, "nobody was refused");
     CHECK(counts.stored <= SAMPLES && hits > CLIENTS * TURNS / 2);
@@ -231,7 +231,7 @@ static void check_lies(uint64_t seed, unsigned first)
 
         atomic_store(&host.lies, lie == LIES ? ~0u : 1u << lie);
         ask_all(remote, seed + 100 * lie);
-        sn_remote_look(remote, 0, &counts);
+        sn_remote_read_counts(remote, 0, &counts);
         if (lie < LIES) {
             CHECK(atomic_load(&host.lies_used[lie]) > 0);
             int is_value = lie == FLIPPED || lie == OTHERS || lie == SHORTER;

@@ -153,7 +153,7 @@ def was_interrupted(job):
 @pytest.mark.small(2)
 @pytest.mark.parametrize("options", [{}, {"loaders": 2}, {"split": "auto"}])
 def test_ctrl_c_ends_a_job_whose_threads_hang(run, flat_folder, name, options):
-    """Also where two loaders do, and where the first look at storage does."""
+    """Also where two loaders do, and where the first request to storage does."""
     job = run("train", folder=flat_folder, name=name, num_workers=2, **options)
     job.until(job.here.exists)
     job.interrupt()

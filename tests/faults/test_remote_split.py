@@ -36,7 +36,7 @@ def slow_storage(folder, tmp_path, monkeypatch):
     A training loop takes whatever it is given, however long this machine lets it wait for a core.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(controller, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(controller, "STEP_EVERY_S", 0.0)
     monkeypatch.setattr(controller, "LEAST_WORK", 1.0)
     monkeypatch.setattr(controller, "free_memory", lambda: 0)
     monkeypatch.setattr(controller, "from_storage", lambda: 0)

@@ -5,7 +5,7 @@ twin in which it matters.
 """
 
 import pytest
-from rows import Row, dataset, look_at
+from rows import Row, compare_jobs, dataset
 
 ALBUMENTED = "return self.t(image=np.full((8, 8, 3), i, np.uint8))['image']"
 OMEGA = "self.c = OmegaConf.create({'lr': LR, 'data': {'size': SIZE, 'other': LR}})"
@@ -109,7 +109,7 @@ IDS = [name for name, *_ in TWINS]
 def test_what_no_item_depends_on_parts_no_jobs(name, package, source, named, tmp_path):
     pytest.importorskip(package)
     row = Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3")
-    shared, differ, _ = look_at(row, tmp_path)
+    shared, differ, _ = compare_jobs(row, tmp_path)
     assert shared, differ
 
 
@@ -117,7 +117,7 @@ def test_what_no_item_depends_on_parts_no_jobs(name, package, source, named, tmp
 def test_its_twin_parts_them_and_says_why(name, package, source, named, tmp_path):
     pytest.importorskip(package)
     row = Row(name, source, "LR = 1; SIZE = 3", "LR = 1; SIZE = 4")
-    shared, differ, _ = look_at(row, tmp_path)
+    shared, differ, _ = compare_jobs(row, tmp_path)
     assert not shared
     assert any(named in part for part in differ) and not any("lr" in part for part in differ), differ
 
@@ -185,12 +185,12 @@ PART = [
 def test_what_a_library_holds_parts_jobs(row, tmp_path):
     for package in ("omegaconf", "gin", "pyarrow", "pandas", "polars"):
         pytest.importorskip(package)
-    shared, differ, _ = look_at(row, tmp_path)
+    shared, differ, _ = compare_jobs(row, tmp_path)
     assert not shared
     assert any(row.named in part for part in differ), differ
 
 
 def test_equal_configurations_of_gin_share(tmp_path):
     pytest.importorskip("gin")
-    shared, differ, _ = look_at(Row("gin", PART[1].source, "K = 1", "K = 1"), tmp_path)
+    shared, differ, _ = compare_jobs(Row("gin", PART[1].source, "K = 1", "K = 1"), tmp_path)
     assert shared, differ

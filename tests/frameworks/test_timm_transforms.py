@@ -141,7 +141,7 @@ def test_what_create_transform_makes_for_evaluation_has_timms_pixels(options):
     ("theirs", "words"),
     [
         (transforms.ToNumpy(), "ToNumpy makes an array"),
-        (transforms.TrimBorder(3), "TrimBorder cuts a border"),
+        (transforms.TrimBorder(3), "TrimBorder crops a border"),
         (auto_augment.augment_and_mix_transform("augmix-b1"), "has blended=True"),
         (
             auto_augment.AutoAugment([[auto_augment.AugmentOp("TranslateX")]]),

@@ -60,8 +60,8 @@ def dataset(item: str, init: str = "", more: str = "", before: str = "") -> str:
     return "\n".join([*lines, textwrap.indent(textwrap.dedent(item), " " * 8), ""])
 
 
-def look_at(row: Row, folder: Path) -> tuple[bool, set[str], str]:
-    """Let both jobs look at their datasets.
+def compare_jobs(row: Row, folder: Path) -> tuple[bool, set[str], str]:
+    """Let both jobs inspect their datasets.
 
     Returns:
         Whether they would share all, the names of the parts that differ, and how B's differs from others.

@@ -14,7 +14,7 @@ from pairs import SAMPLES, Scenario
 
 import seneca
 from seneca.data.support import inspect_dataset
-from seneca.workers.proof.table import MOST_LOOKS
+from seneca.workers.proof.table import MOST_INSPECTIONS
 
 BEGUN_AT = 100
 
@@ -102,7 +102,7 @@ LARGE = 1 << 18  # numbers of 8 bytes: more than are compared one by one
 
 
 class Made(Items):
-    """Binds equal objects again and again, of which only a look finds that they are equal."""
+    """Binds equal objects again and again, of which only an inspection finds that they are equal."""
 
     def __init__(self):
         self.scale = torch.full((LARGE,), 2)
@@ -193,7 +193,7 @@ def test_a_change_that_counts_ends_the_sharing_and_is_named(kind, workers):
 
 
 @pytest.fixture
-def looks(monkeypatch):
+def inspections(monkeypatch):
     made = []
 
     def counted(dataset, **options):
@@ -206,9 +206,9 @@ def looks(monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "most"),
-    [*((kind, 0) for kind in (OfFile, CopiesItsLists, Calls, Computed, Rebuilt)), (Made, MOST_LOOKS)],
+    [*((kind, 0) for kind in (OfFile, CopiesItsLists, Calls, Computed, Rebuilt)), (Made, MOST_INSPECTIONS)],
 )
-def test_the_looks_because_of_bound_attributes_have_an_end(kind, most, items, looks, tmp_path):
+def test_the_inspections_because_of_bound_attributes_have_an_end(kind, most, items, inspections, tmp_path):
     """None is made because of what does not count. A job makes a few because of others, in all its epochs."""
     items(kind)
     made = (
@@ -224,5 +224,5 @@ def test_the_looks_because_of_bound_attributes_have_an_end(kind, most, items, lo
     with warnings.catch_warnings(record=True) as warned:
         for _ in range(epochs):
             assert len(list(loader)) == SAMPLES
-    assert len(looks) == epochs + most
+    assert len(inspections) == epochs + most
     assert bool(warned) == (kind is Made)

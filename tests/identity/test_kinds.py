@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from rows import Row, dataset, look_at
+from rows import Row, compare_jobs, dataset
 
 PACKAGE = """
     K = 1
@@ -382,7 +382,7 @@ FILES = [
 
 @pytest.mark.parametrize("row", [*SETTINGS, *BEHIND, *CODE, *PLACES, *FILES], ids=str)
 def test_jobs_that_differ_in_what_code_reads_share_nothing(row, tmp_path):
-    shared, differ, _ = look_at(row, tmp_path)
+    shared, differ, _ = compare_jobs(row, tmp_path)
     assert not shared
     assert any((row.named or "") in part for part in differ), differ
 
@@ -407,5 +407,5 @@ SAME = [
 
 @pytest.mark.parametrize("row", SAME, ids=str)
 def test_jobs_that_differ_in_nothing_that_code_reads_share(row, tmp_path):
-    shared, differ, _ = look_at(row, tmp_path)
+    shared, differ, _ = compare_jobs(row, tmp_path)
     assert shared, differ

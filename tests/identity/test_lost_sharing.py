@@ -5,7 +5,7 @@ datasets that know the run's folder.
 """
 
 import pytest
-from rows import Row, dataset, look_at
+from rows import Row, compare_jobs, dataset
 
 NAMESPACE = "self.args = argparse.Namespace(lr=LR, out=f'o{LR}', seed=LR, size=SIZE)"
 GLOBAL = "args = argparse.Namespace(lr=LR, size=SIZE)"
@@ -212,14 +212,14 @@ TWINS = [
 @pytest.mark.parametrize("name, source, named", TWINS, ids=[name for name, *_ in TWINS])
 def test_what_no_item_depends_on_parts_no_jobs(name, source, named, tmp_path):
     row = Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3")
-    shared, differ, _ = look_at(row, tmp_path)
+    shared, differ, _ = compare_jobs(row, tmp_path)
     assert shared, differ
 
 
 @pytest.mark.parametrize("name, source, named", TWINS, ids=[name for name, *_ in TWINS])
 def test_its_twin_parts_them_and_says_why(name, source, named, tmp_path):
     row = Row(name, source, "LR = 1; SIZE = 3", "LR = 1; SIZE = 4")
-    shared, differ, _ = look_at(row, tmp_path)
+    shared, differ, _ = compare_jobs(row, tmp_path)
     assert not shared
     assert all(named in part for part in differ) and differ, differ
 
@@ -259,6 +259,6 @@ WHOLE = [
 @pytest.mark.parametrize("row", WHOLE, ids=str)
 def test_what_may_be_read_parts_jobs(row, tmp_path):
     both = Row(row.name, row.source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3")
-    shared, differ, _ = look_at(both, tmp_path)
+    shared, differ, _ = compare_jobs(both, tmp_path)
     assert not shared
     assert any((row.named or "") in part for part in differ), differ

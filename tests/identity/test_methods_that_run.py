@@ -1,7 +1,7 @@
 """Methods that no code names, and that run all the same: what they read counts. Others' does not."""
 
 import pytest
-from rows import Row, dataset, look_at
+from rows import Row, compare_jobs, dataset
 
 INIT = "self.size = SIZE"
 BOX = """
@@ -166,7 +166,7 @@ IDS = [name.replace(" ", "-") for name, _ in ROWS]
 
 @pytest.mark.parametrize("name, source", ROWS, ids=IDS)
 def test_what_they_read_counts(name, source, tmp_path):
-    shared, differ, _ = look_at(Row(name, source, "LR = 1; SIZE = 3", "LR = 1; SIZE = 4"), tmp_path)
+    shared, differ, _ = compare_jobs(Row(name, source, "LR = 1; SIZE = 3", "LR = 1; SIZE = 4"), tmp_path)
     assert not shared and differ
 
 
@@ -206,7 +206,7 @@ UNREAD = [
 
 @pytest.mark.parametrize("name, source", UNREAD, ids=[name.replace(" ", "-") for name, _ in UNREAD])
 def test_what_no_item_needs_does_not(name, source, tmp_path):
-    shared, differ, _ = look_at(Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
+    shared, differ, _ = compare_jobs(Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
     assert shared, differ
 
 
@@ -228,13 +228,13 @@ COPIED = [
 
 @pytest.mark.parametrize("name, source", COPIED, ids=[name.replace(" ", "-") for name, _ in COPIED])
 def test_what_is_written_as_a_whole_counts(name, source, tmp_path):
-    shared, differ, _ = look_at(Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
+    shared, differ, _ = compare_jobs(Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
     assert not shared and differ
 
 
 def test_what_is_written_of_an_attribute_does_not_make_the_others_count(tmp_path):
     source = dataset("return json.dumps(self.x[i % 2])", "self.lr, self.x = LR, [1, 2]", before="import json")
-    shared, differ, _ = look_at(Row("a part", source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
+    shared, differ, _ = compare_jobs(Row("a part", source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
     assert shared, differ
 
 
@@ -246,5 +246,5 @@ def test_a_hash_counts_where_code_calls_it(item, hashes, tmp_path):
     """That of a frozen dataclass is made of the hashes of its fields."""
     made = "@dataclasses.dataclass(frozen=True)\nclass C:\n    text: str\n    size: int"
     source = dataset(item, "self.c = C('x', 3)", before=made)
-    shared, _, text = look_at(Row("a hash", source), tmp_path)
+    shared, _, text = compare_jobs(Row("a hash", source), tmp_path)
     assert shared and ("hashes" in text) == hashes

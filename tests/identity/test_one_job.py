@@ -19,7 +19,7 @@ from PIL import Image
 from torchvision_here import torchvision, v1, v2
 
 import seneca
-from seneca._core.files import look_at
+from seneca._core.files import stat_many
 
 WORKERS = {
     "here": {},
@@ -232,7 +232,7 @@ def test_files_that_change_between_epochs_are_read_again_in_torch_s_own_loader(
     assert next(iter(loader))[0].tolist() == [100, 101, 102, 103, 104, 105]
 
 
-# When files are looked at
+# When storage is asked for the states of files
 
 
 def mean_levels(batch):
@@ -253,15 +253,15 @@ def folder_loader(folder, transform, verify_files, **options):
 
 
 @pytest.fixture
-def looks(monkeypatch):
-    """The number of files of each look that this process has made."""
+def stat_calls(monkeypatch):
+    """The number of files of each call of stat_many() that this process has made."""
     made = []
 
     def counted(paths, offsets, threads):
         made.append(len(offsets) - 1)
-        return look_at(paths, offsets, threads)
+        return stat_many(paths, offsets, threads)
 
-    monkeypatch.setattr("seneca.data.files.look_at", counted)
+    monkeypatch.setattr("seneca.data.files.stat_many", counted)
     return made
 
 
@@ -269,7 +269,7 @@ def looks(monkeypatch):
 @pytest.mark.parametrize("transform", [NATIVE, level], ids=["native", "python"])
 @pytest.mark.parametrize("change", ["rewritten", "replaced", "linked"])
 def test_files_are_verified_in_each_epoch_unless_the_user_vouches_for_them(
-    folder, tmp_path, looks, workers, transform, change
+    folder, tmp_path, stat_calls, workers, transform, change
 ):
     def spoil(path):
         if change == "rewritten":
@@ -287,12 +287,12 @@ def test_files_are_verified_in_each_epoch_unless_the_user_vouches_for_them(
     for loader in (verified, vouched):
         for _ in range(2):  # the second is served from memory
             assert mean_levels(next(iter(loader))) == [0, 10, 20, 30, 40, 50]
-    assert looks == [6, 6, 6], "two for the loader that verifies each epoch, one for the other"
+    assert stat_calls == [6, 6, 6], "two for the loader that verifies each epoch, one for the other"
     spoil(vouched.dataset.samples[1][0])
-    del looks[:]
-    assert mean_levels(next(iter(verified))) == [0, 200, 20, 30, 40, 50] and looks == [6]
+    del stat_calls[:]
+    assert mean_levels(next(iter(verified))) == [0, 200, 20, 30, 40, 50] and stat_calls == [6]
     assert mean_levels(next(iter(vouched)))[1] in (10, 200), "as it is now, or as it was kept"
-    assert looks == [6], "the other loader's look alone"
+    assert stat_calls == [6], "the other loader's call alone"
 
 
 def test_a_job_that_verifies_takes_nothing_from_one_that_did_not(folder):
@@ -307,14 +307,14 @@ def test_a_job_that_verifies_takes_nothing_from_one_that_did_not(folder):
         assert fresh.stats()["served"]["decoded"] == 0
 
 
-def test_another_list_of_files_is_looked_at_in_any_case(folder, looks):
+def test_storage_is_asked_for_another_list_of_files_in_any_case(folder, stat_calls):
     loader = folder_loader(folder, NATIVE, "run")
-    assert len(next(iter(loader))[0]) == 6 and looks == [6]
+    assert len(next(iter(loader))[0]) == 6 and stat_calls == [6]
     loader.dataset.samples.pop()
-    assert len(next(iter(loader))[0]) == 5 and looks == [6, 5]
+    assert len(next(iter(loader))[0]) == 5 and stat_calls == [6, 5]
     paint(folder / "class0" / "9.png", 90)
     loader.dataset.samples[:] = seneca.ImageFolder(folder).samples
-    assert mean_levels(next(iter(loader))) == [0, 10, 20, 90, 30, 40, 50][:6] and looks == [6, 5, 7]
+    assert mean_levels(next(iter(loader))) == [0, 10, 20, 90, 30, 40, 50][:6] and stat_calls == [6, 5, 7]
 
 
 # What torchvision's own transforms were made into

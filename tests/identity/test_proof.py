@@ -24,7 +24,7 @@ FACTOR = {"now": 1}
 
 
 class Unseen(torch.utils.data.Dataset):
-    """Its items hang on what no fingerprint can see."""
+    """Its items depend on what no fingerprint can see."""
 
     def __init__(self, count=SAMPLES):
         self.count = count
@@ -141,11 +141,11 @@ def test_a_lie_that_begins_later_is_found_and_all_jobs_go_on_alone_with_what_is_
     if different:
         violations = verify(tmp_path / "audit").violations
         assert {violation.kind for violation in violations} == {"content"}
-        assert "was served from the cache were others when it made them again" in violations[0].text
+        assert "was served from the cache differed when it made them again" in violations[0].text
 
 
 def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):
-    """Many samples, and no new look in between."""
+    """Many samples, and no new inspection in between."""
 
     def within(side, dataset, epoch, batch):
         if side.name == "B" and batch == 20:
@@ -163,8 +163,8 @@ def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):
         assert "no longer share" in one.explained
 
 
-def test_what_a_lie_has_left_since_the_last_look_goes_with_it(tmp_path):
-    """A sample that is made anyway shows it, or else the liar's next look. Then the cache is given up."""
+def test_what_a_lie_has_left_since_the_last_inspection_goes_with_it(tmp_path):
+    """A sample that is made anyway shows it, or the liar's next inspection. Then the cache is given up."""
 
     def within(side, dataset, epoch, batch):
         if side.name == "B" and epoch == 0 and batch == 5:

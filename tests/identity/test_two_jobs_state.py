@@ -55,7 +55,7 @@ def test_a_worker_init_fn_that_sets_a_global(stock, tmp_path):
 
 
 def test_a_worker_init_fn_is_part_of_the_names():
-    """It may set what no look sees, in a library say."""
+    """It may set what no inspection sees, in a library say."""
     names = {
         inspect_dataset(OfGlobal(), worker_init_fn=init).stages.augmented
         for init in (None, lambda worker: np.seterr(all="raise"), lambda worker: np.seterr(all="ignore"))
@@ -397,7 +397,7 @@ def test_a_shared_tensor_that_one_job_sets_in_mid_epoch(workers, tmp_path):
         between=between,
         want=lambda side, dataset, index: None if side.name == "A" else torch.tensor(index),
         epochs=4,
-    )  # what A is given hangs on how far its worker is ahead
+    )  # what A is given depends on how far its worker is ahead
     a, b = run(scenario, tmp_path)
     assert a.once and b.once and b.wrong == []
 

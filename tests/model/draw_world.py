@@ -497,7 +497,7 @@ class World:
                 member.releases += [slot for slot in items[name].tolist() if slot != NONE]
         self.audit()
 
-    def look(self):
+    def check_stats(self):
         stats = self.anchor.segment.stats()
         self.reaped()
         assert not any(x.dead for x in self.rows()), "it asks after everybody's life"
@@ -524,7 +524,7 @@ class World:
     def walk(self, steps):
         deeds = [
             (self.attach, 4), (self.leave, 2), (self.die, 2), (self.open, 5), (self.close, 3),
-            (self.draw, 40), (self.finish, 22), (self.deliver, 15), (self.look, 3), (self.resplit, 2),
+            (self.draw, 40), (self.finish, 22), (self.deliver, 15), (self.check_stats, 3), (self.resplit, 2),
         ]  # fmt: skip
         for _ in range(3):
             self.attach()

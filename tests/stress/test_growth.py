@@ -11,7 +11,7 @@ from sizes import size
 
 import seneca
 from seneca import segments
-from seneca._core.look import shrink
+from seneca._core.snapshot import shrink
 from seneca.cache import growth, sample_cache
 
 MiB = 1 << 20
@@ -114,7 +114,7 @@ def slow_growth(monkeypatch):
     """A cache begins with 64 KiB, and gets 16 KiB more at a time: the jobs are forked."""
     monkeypatch.setattr(sample_cache, "FIRST_BYTES", 64 << 10)
     monkeypatch.setattr(growth, "PIECE_BYTES", 16 << 10)
-    monkeypatch.setattr(growth, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(growth, "CHECK_EVERY_S", 0.02)
 
 
 def test_jobs_get_each_sample_once_an_epoch_while_their_cache_grows(host: Host, small_pictures, slow_growth):

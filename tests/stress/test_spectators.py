@@ -1,4 +1,4 @@
-"""Processes that look at a cache from outside are killed and stopped while jobs use it: no job notices.
+"""Processes that inspect a cache from outside are killed and stopped while jobs use it: no job notices.
 
 SENECA_TEST_SPECTATORS says how many are killed.
 """
@@ -20,14 +20,14 @@ STOPPED = size(4, 10)
 
 
 def watching(name):
-    """A process that looks at the cache until it is killed."""
+    """A process that inspects the cache until it is killed."""
     pid = os.fork()
     if pid == 0:
         try:
             while True:
                 find(name)
         finally:
-            os._exit(1)  # it was not killed, and had nothing to look at
+            os._exit(1)  # it was not killed, and had nothing to inspect
     return pid
 
 
@@ -46,7 +46,7 @@ def train(data, name, until):
     return work
 
 
-def test_jobs_do_not_notice_who_looks(host: Host, small_pictures, seed, monkeypatch):
+def test_jobs_do_not_notice_spectators(host: Host, small_pictures, seed, monkeypatch):
     monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
     rng = random.Random(seed)
     over = host.folder / "over"
@@ -60,7 +60,7 @@ def test_jobs_do_not_notice_who_looks(host: Host, small_pictures, seed, monkeypa
         pid = watching(host.name)
         time.sleep(rng.uniform(0, 0.003))
         os.kill(pid, signal.SIGKILL)
-        assert os.waitpid(pid, 0)[1] == signal.SIGKILL, "it looked until it was killed"
+        assert os.waitpid(pid, 0)[1] == signal.SIGKILL, "it inspected until it was killed"
     seen = find(host.name)
     assert seen.state is State.IN_USE and len(seen.view.jobs) == 2
     over.touch()
@@ -72,5 +72,5 @@ def test_jobs_do_not_notice_who_looks(host: Host, small_pictures, seed, monkeypa
         assert_exactly_once(job, max(job.delivered()) + 1, 300, 16)
     report = check(host.folder / "audit")
     assert report.violations == []
-    assert report.served["augmented"] > report.samples / 5, "nobody who looks held the lock"
+    assert report.served["augmented"] > report.samples / 5, "no spectator held the lock"
     assert host.segments() == []

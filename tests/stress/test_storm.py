@@ -26,7 +26,7 @@ JOBS = 4
 SAMPLES = 100
 BATCH = 8
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-LOOK_EVERY_S = size(0.5, 5.0)  # which is torch's own
+CHECK_EVERY_S = size(0.5, 5.0)  # which is torch's own
 EXITED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 GREY = 2  # between the levels of two samples
 
@@ -89,9 +89,9 @@ def whole_epochs(job):
 def children(monkeypatch):
     """Gives the processes that this one has begun, and those that they have left behind.
 
-    At the small size torch's workers look often whether their job is there.
+    At the small size torch's workers check often whether their job is there.
     """
-    monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", LOOK_EVERY_S)
+    monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", CHECK_EVERY_S)
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 

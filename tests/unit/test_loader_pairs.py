@@ -241,7 +241,7 @@ def test_changed_masks_are_another_dataset(tmp_path):
     files = seneca.DataLoader(dataset_of((images, masks), FIXED), 6, cache="x")._grade().files
     was = files.fingerprint()
     Image.fromarray(mask).save(path)
-    files.look()
+    files.stat()
     assert files.fingerprint() != was
 
 

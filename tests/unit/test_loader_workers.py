@@ -244,13 +244,13 @@ def test_an_epoch_of_a_batch_sampler_is_counted_once_whatever_the_workers(name):
     del loader
 
 
-def test_a_dataset_is_looked_at_once_an_epoch(name, monkeypatch):
-    looks = []
+def test_a_dataset_is_inspected_once_an_epoch(name, monkeypatch):
+    inspections = []
     look = seneca.SharedDataset.look
     monkeypatch.setattr(
         seneca.SharedDataset,
         "look",
-        lambda self, *grade, **options: looks.append(1) or look(self, *grade, **options),
+        lambda self, *grade, **options: inspections.append(1) or look(self, *grade, **options),
     )
     shared = seneca.SharedDataset(Numbers(), cache=name, cache_bytes="2MiB")
     batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 4)
@@ -259,9 +259,9 @@ def test_a_dataset_is_looked_at_once_an_epoch(name, monkeypatch):
         load(Numbers(), name, num_workers=2),
     ):
         for _ in range(2):
-            looks.clear()
+            inspections.clear()
             values(loader)
-            assert len(looks) == 1
+            assert len(inspections) == 1
     del loader
 
 

@@ -1,4 +1,4 @@
-"""The segments of this host, found, looked at, shrunk and removed by somebody who does not use them."""
+"""The segments of this host, found, inspected, shrunk and removed by somebody who does not use them."""
 
 import dataclasses
 import fcntl

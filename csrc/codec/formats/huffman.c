@@ -9,12 +9,12 @@
 
 /* Bits that a look-up sees. With 10 the tables of a picture stay in the first cache, and two coefficients
  * mostly fit. */
-#define LOOK 10
-#define ENTRIES (1u << LOOK)
+#define LOOKUP_BITS 10
+#define ENTRIES (1u << LOOKUP_BITS)
 
 #define LONGEST_CODE 16
 #define FILLED 56 /* bits that a refill leaves at least */
-#define LOOKUPS 5 /* of LOOK bits, after a refill */
+#define LOOKUPS 5 /* of LOOKUP_BITS bits, after a refill */
 #define BLOCK 64  /* coefficients */
 #define AWAY 64   /* an advance that leaves every block: the next code is taken by itself */
 
@@ -22,7 +22,7 @@
  * its need a decoder reads: close to the end libjpeg-turbo decides. */
 #define TAIL 64
 
-/* libjpeg-turbo's codes, and what is looked up by the next LOOK bits. */
+/* libjpeg-turbo's codes, and what is looked up by the next LOOKUP_BITS bits. */
 typedef struct {
     uint8_t counts[LONGEST_CODE + 1]; /* as in the file, by which the tables are known */
     uint8_t symbols[256];
@@ -70,7 +70,7 @@ typedef struct {
 
 struct sn_huffman {
     reader reader;
-    const uint8_t *tail;      /* what lies behind it is left to libjpeg-turbo */
+    const uint8_t *tail;      /* the bytes behind it are left to libjpeg-turbo */
     uint32_t column, columns; /* of MCUs */
     uint32_t first, last;     /* wanted columns */
     uint32_t restart_interval, to_restart, restarts;
@@ -103,7 +103,7 @@ void sn_huffman_free(sn_huffman *huffman)
 
 /* -- Tables -- */
 
-/* Whether the codes are others than before. jpeg_start_decompress() has refused those that are none. */
+/* Whether the tables changed. jpeg_start_decompress() has refused invalid ones. */
 static bool make_codes(codes *made, const JHUFF_TBL *from)
 {
     uint32_t code = 0, n = 0;
@@ -117,7 +117,7 @@ static bool make_codes(codes *made, const JHUFF_TBL *from)
     for (uint32_t length = 1; length <= LONGEST_CODE; length++, code <<= 1) {
         made->offset[length] = (int32_t)n - (int32_t)code;
         for (uint32_t k = 0; k < made->counts[length]; k++, code++, n++) {
-            uint32_t alike = length <= LOOK ? 1u << (LOOK - length) : 0;
+            uint32_t alike = length <= LOOKUP_BITS ? 1u << (LOOKUP_BITS - length) : 0;
 
             for (uint32_t i = 0; i < alike; i++)
                 made->one[code * alike + i] = (uint16_t)(length << 8 | made->symbols[n & 0xFF]);
@@ -141,9 +141,9 @@ static void make_dc(dc_table *table)
         int32_t value = 0;
 
         table->whole[i] = 0;
-        if (length == 0 || length + size > LOOK)
+        if (length == 0 || length + size > LOOKUP_BITS)
             continue;
-        bits = i >> (LOOK - length - size) & ((1u << size) - 1);
+        bits = i >> (LOOKUP_BITS - length - size) & ((1u << size) - 1);
         if (size > 0)
             value = extend(bits, size);
         table->whole[i] = (length + size) << 24 | (uint16_t)value;
@@ -160,7 +160,7 @@ typedef struct {
 /* The next one, if it fits. Without a branch: which codes fit is hard to predict. Returns its step, or 0. */
 static inline uint32_t see(codes_seen *seen, const uint32_t *steps, uint32_t bits)
 {
-    uint32_t step = steps[bits << (LOOK - seen->left) & (ENTRIES - 1)];
+    uint32_t step = steps[bits << (LOOKUP_BITS - seen->left) & (ENTRIES - 1)];
 
     step = (step & 0xFF) <= seen->left && !seen->ends ? step : 0;
     seen->left -= step & 0xFF;
@@ -174,7 +174,7 @@ static void make_steps(const codes *from, uint32_t *steps, int16_t *values)
 {
     for (uint32_t i = 0; i < ENTRIES; i++) {
         uint32_t length = from->one[i] >> 8, run = from->one[i] >> 4 & 15, size = from->one[i] & 15;
-        bool fits = length != 0 && length + size <= LOOK, ends = size == 0 && run != 15;
+        bool fits = length != 0 && length + size <= LOOKUP_BITS, ends = size == 0 && run != 15;
 
         steps[i] = 0xFF; /* more bits than any look-up has */
         values[i] = 0;
@@ -182,7 +182,7 @@ static void make_steps(const codes *from, uint32_t *steps, int16_t *values)
             continue;
         steps[i] = (ends ? ENDS : (run + 1) << 8) | (length + size);
         if (size > 0)
-            values[i] = (int16_t)extend(i >> (LOOK - length - size) & ((1u << size) - 1), size);
+            values[i] = (int16_t)extend(i >> (LOOKUP_BITS - length - size) & ((1u << size) - 1), size);
     }
 }
 
@@ -193,8 +193,9 @@ static void make_ac(ac_table *table)
 
     make_steps(&table->codes, steps, values);
     for (uint32_t i = 0; i < ENTRIES; i++) {
-        codes_seen seen = {LOOK, 0, 0}, of_two;
-        uint32_t first = see(&seen, steps, i), second_at = i << (LOOK - seen.left) & (ENTRIES - 1), second, third;
+        codes_seen seen = {LOOKUP_BITS, 0, 0}, of_two;
+        uint32_t first = see(&seen, steps, i), second, third;
+        uint32_t second_at = i << (LOOKUP_BITS - seen.left) & (ENTRIES - 1);
 
         if (first == 0) {
             table->two[i] = AWAY << 16;
@@ -209,8 +210,8 @@ static void make_ac(ac_table *table)
         see(&seen, steps, i);
         table->two[i] = (uint64_t)(uint16_t)(second ? values[second_at] : 0) << 48 |
                         (uint64_t)(uint16_t)values[i] << 32 | of_two.ends | of_two.advance << 16 |
-                        (first >> 8 & 0xFF) << 8 | (LOOK - of_two.left);
-        table->skip[i] = (uint16_t)((seen.ends ? SKIP_ENDS : 0) | seen.advance << 4 | (LOOK - seen.left));
+                        (first >> 8 & 0xFF) << 8 | (LOOKUP_BITS - of_two.left);
+        table->skip[i] = (uint16_t)((seen.ends ? SKIP_ENDS : 0) | seen.advance << 4 | (LOOKUP_BITS - seen.left));
     }
 }
 
@@ -282,13 +283,13 @@ static INLINE void drop(reader *r, uint64_t n)
 /* The next code, whatever its length; -1: none. */
 static INLINE int take_symbol(reader *r, const codes *from)
 {
-    uint32_t found = from->one[r->bits >> (64 - LOOK)], begin = (uint32_t)(r->bits >> 48);
+    uint32_t found = from->one[r->bits >> (64 - LOOKUP_BITS)], begin = (uint32_t)(r->bits >> 48);
 
     if (found != 0) {
         drop(r, found >> 8);
         return found & 0xFF;
     }
-    for (uint32_t length = LOOK + 1; length <= LONGEST_CODE; length++)
+    for (uint32_t length = LOOKUP_BITS + 1; length <= LONGEST_CODE; length++)
         if (begin < from->limit[length]) {
             drop(r, length);
             return from->symbols[((begin >> (LONGEST_CODE - length)) + (uint32_t)from->offset[length]) & 0xFF];
@@ -308,7 +309,7 @@ static INLINE int32_t take_value(reader *r, uint32_t size)
 
 static INLINE bool take_dc(reader *r, const dc_table *table, uint32_t *last)
 {
-    uint32_t found = table->whole[r->bits >> (64 - LOOK)];
+    uint32_t found = table->whole[r->bits >> (64 - LOOKUP_BITS)];
     int symbol;
 
     if (found != 0) {
@@ -362,7 +363,7 @@ static INLINE bool take_ac(reader *r, const ac_table *table, int16_t *block)
         refill(r);
 #pragma GCC unroll 5
         for (int k = 0; k < LOOKUPS; k++) {
-            uint64_t found = table->two[r->bits >> (64 - LOOK)];
+            uint64_t found = table->two[r->bits >> (64 - LOOKUP_BITS)];
             uint32_t first = at + (uint32_t)(found >> 8 & 0xFF), second = at + (uint32_t)(found >> 16 & 0xFF);
 
             if (__builtin_expect(second >= BLOCK - 1, false))
@@ -391,7 +392,7 @@ static INLINE bool skip_ac(reader *r, const ac_table *table)
         refill(r);
 #pragma GCC unroll 5
         for (int k = 0; k < LOOKUPS; k++) {
-            uint32_t found = table->skip[r->bits >> (64 - LOOK)], then = at + (found >> 4 & 0xFF);
+            uint32_t found = table->skip[r->bits >> (64 - LOOKUP_BITS)], then = at + (found >> 4 & 0xFF);
 
             if (__builtin_expect(then >= BLOCK - 1, false))
                 goto alone;

@@ -37,7 +37,7 @@ void sn_huffman_free(sn_huffman *huffman);
  * codes. All columns are wanted. `info->src` has the rest of the file in memory. */
 bool sn_huffman_begin(sn_huffman *huffman, struct jpeg_decompress_struct *info);
 
-/* Of the MCUs of a row, the coefficients of `first` to `last` are wanted. */
+/* In each row the coefficients of the MCUs from `first` to `last` are wanted. */
 void sn_huffman_want(sn_huffman *huffman, uint32_t first, uint32_t last);
 
 /* The next MCU. `blocks`: one for each block of it, of zeros, each 64 coefficients in natural order; NULL: not

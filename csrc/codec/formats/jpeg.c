@@ -36,7 +36,7 @@ typedef struct {
     boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);
 } entropy_decoder;
 
-/* What libjpeg may hold for one picture beyond the coefficients of max_pixels. */
+/* The bytes that libjpeg may hold for one picture beyond the coefficients of max_pixels. */
 #define MEMORY_MARGIN (64L << 20)
 
 struct sn_jpeg {
@@ -57,7 +57,7 @@ struct sn_jpeg {
     sn_huffman *huffman;
     sn_buffer stored; /* what was decoded, before it is turned */
 
-    /* What the step under way works on: it takes no arguments, see attempt(). */
+    /* The arguments of the step under way, which takes none itself: see attempt(). */
     const uint8_t *bytes;
     size_t length;
     bool upright;

@@ -41,7 +41,7 @@ void sn_jpeg_free(sn_jpeg *jpeg);
  * turned picture from then on. */
 int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright, uint32_t *height, uint32_t *width);
 
-/* What becomes of row y and column x: they begin at (lead + y) / denominator. */
+/* The reduction of a picture: row y and column x begin at (lead + y) / denominator. */
 typedef struct {
     uint32_t denominator;
     uint32_t lead_top, lead_left; /* 0, except where a mirrored picture ends in part of a sample */

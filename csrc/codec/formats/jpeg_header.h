@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a file that begins as a JPEG does, FFD8FF. */
+/* For a file that begins as a JPEG does, FFD8FF. */
 bool sn_jpeg_header_is_usual(const uint8_t *bytes, size_t length);
 
 #endif

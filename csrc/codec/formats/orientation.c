@@ -7,7 +7,7 @@
 
 #define TAG_ORIENTATION 274
 
-/* The value as a number, 0 if it is none: text and bytes never equal an orientation. */
+/* The value as a number, 0 if it is no number: text and bytes never equal an orientation. */
 static double value_of(const sn_tiff *file, const sn_tiff_entry *entry)
 {
     uint64_t bits = sn_tiff_number(file, entry->at, sn_tiff_type_size(entry->type));

@@ -3,7 +3,7 @@
  *
  *   stored     1 F.  2 .F  3 .j  4 j.  5 ..  6 ..  7 ..  8 ..      upright: 5 to 8 swap
  *                                                                   height and width
- * What is applied and what is ignored is Pillow's (ImageOps.exif_transpose), broken EXIF
+ * The choice of what is applied and what is ignored is Pillow's (ImageOps.exif_transpose), broken EXIF
  * included: the orientation tag of any numeric type, else what XMP says; anything but 2 ... 8 is 1,
  * which leaves the picture as it is. Where Pillow raises (a header that is no TIFF's), it is 1 too.
  *

@@ -173,7 +173,7 @@ static bool ask_for_indices(png_structp png, png_infop info)
     return true;
 }
 
-/* What libpng's errors jump out of. Nothing that is set here is used after a jump. */
+/* The scope that libpng's errors jump out of. Nothing that is set here is used after a jump. */
 static int decode(png_structp png, png_infop info, bool is_mask, uint64_t max_pixels, sn_buffer *buffer, sn_view *out)
 {
     if (setjmp(png_jmpbuf(png)))

@@ -4,7 +4,7 @@
  * They are those of Pillow's Image.open(f).convert("RGB"), bit for bit: alpha is dropped and not blended, of 16 bits the
  * higher 8 are left, grey and palettes become RGB, and gamma and colour profiles are not applied.
  *
- * What is rare, damaged or too large is left to Pillow, which decides and words the error: grey of 16 bits, animations,
+ * Rare, damaged and too large files are left to Pillow, which decides and words the error: grey of 16 bits, animations,
  * pictures that may have an orientation to apply, whatever libpng refuses, and chunks that libpng overlooks but Pillow
  * may refuse, such as a colour profile without a method. Each checksum is checked.
  *

@@ -18,7 +18,7 @@ int sn_png_deflate_version(void)
     return LIBDEFLATE_VERSION_MAJOR << 8 | LIBDEFLATE_VERSION_MINOR;
 }
 
-/* What a file is made of. */
+/* The parts of a file. */
 typedef struct {
     size_t first, behind, end; /* where the run of IDATs begins and ends; where the file does, behind IEND */
     size_t compressed;         /* bytes in that run */
@@ -127,7 +127,7 @@ static size_t stored_bytes(const parts *found)
     return ZLIB_HEADER + BLOCK_HEADER * blocks + found->raw + ADLER;
 }
 
-/* Write the one IDAT. The rows lie at `raw`, far enough behind: no block is written over rows that are still to be
+/* Write the one IDAT. The rows are at `raw`, far enough behind: no block is written over rows that are still to be
  * moved. Returns where the IDAT ends. */
 static uint8_t *write_idat(uint8_t *to, const uint8_t *raw, const parts *found)
 {

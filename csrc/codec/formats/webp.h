@@ -4,7 +4,7 @@
  * They are those of Pillow's Image.open(f).convert("RGB"), bit for bit: lossy or lossless, alpha is dropped and not
  * blended, and colour profiles are not applied.
  *
- * What is rare, damaged or too large is left to Pillow, which decides and words the error: animations, pictures that
+ * Rare, damaged and too large files are left to Pillow, which decides and words the error: animations, pictures that
  * may have an orientation to apply, files whose chunks are not just those of one picture, and whatever libwebp refuses.
  *
  * Callers    any threads.

@@ -6,7 +6,7 @@
  * batch_plain.c has the first; batch_avx2.c or batch_neon.c the other. Both give the same bits:
  * (pixel / divisor - mean) / std, each step rounded to float, which is what torchvision's ToTensor
  * and Normalize compute, then rounded once to the dtype; the pixel itself for uint8. batch.c
- * chooses; nobody else but tests calls them.
+ * chooses; only tests call them otherwise.
  */
 #ifndef SN_BATCH_KERNELS_H
 #define SN_BATCH_KERNELS_H

@@ -2,7 +2,7 @@
  * blur_kernels.h -- the inner loops of blur.h, for the platform's baseline and for AVX2.
  *
  * blur_loops.h writes them once; each of blur.c and blur_avx2.c compiles that for its target. No step is
- * fused or reordered, so both give the same bits. blur.c chooses; nobody else but tests calls them.
+ * fused or reordered, so both give the same bits. blur.c chooses; only tests call them otherwise.
  */
 #ifndef SN_BLUR_KERNELS_H
 #define SN_BLUR_KERNELS_H

@@ -2,8 +2,8 @@
  * colour_kernels.h -- the inner loops of sn_colour_run(), for the platform's baseline and for AVX2.
  *
  * colour_loops.h writes them once; each of colour.c and colour_avx2.c compiles that for its target.
- * No step is fused or reordered, so both give the same bits. colour.c chooses; nobody else but tests
- * calls them. On ARM the baseline has NEON, and compilers make its vectors of these loops already.
+ * No step is fused or reordered, so both give the same bits. colour.c chooses; only tests call them
+ * otherwise. On ARM the baseline has NEON, and compilers make its vectors of these loops already.
  */
 #ifndef SN_COLOUR_KERNELS_H
 #define SN_COLOUR_KERNELS_H

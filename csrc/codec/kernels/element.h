@@ -4,7 +4,7 @@
  *   float --rounded to the nearest, ties to even--> float16, bfloat16
  *         --rounded and cut to 0 ... 255--> uint8
  *
- * What is too large for a float16 becomes an infinity, what is small a subnormal number, as the
+ * A value too large for a float16 becomes an infinity, a small one a subnormal number, as the
  * vector instructions have it. No NaN comes here: plans are finite.
  */
 #ifndef SN_ELEMENT_H

@@ -2,7 +2,7 @@
  * grid_kernels.h -- the inner loops of grid.c, for the platform's baseline and for AVX2.
  *
  * grid_loops.h writes them once; each of grid.c and grid_avx2.c compiles that for its target. No step is fused
- * or reordered, so both give the same bits. grid.c chooses; nobody else but tests calls them.
+ * or reordered, so both give the same bits. grid.c chooses; only tests call them otherwise.
  */
 #ifndef SN_GRID_KERNELS_H
 #define SN_GRID_KERNELS_H

@@ -19,7 +19,7 @@
  * A multiply-add wants two neighbouring samples of a channel side by side, as 16 bits each. Four
  * bytes of output, a group, belong to two pixels (RGBR GBRG BRGB), whose samples lie within 16 bytes
  * of each other unless the picture shrinks a lot. Where it does, a group is one pixel, three bytes
- * and one that nobody uses, which the last shuffle drops. The next pair of samples is 6 bytes on.
+ * and an unused one, which the last shuffle drops. The next pair of samples is 6 bytes on.
  *
  * Four groups are a step; a layout has all that the steps need, in the order in which it is read.
  */

@@ -2,7 +2,7 @@
  * resize_kernels.h -- the two inner loops of a resize, in plain C and in vectors.
  *
  * resize_plain.c has the first; resize_avx2.c or resize_neon.c the other, which gives the same bits.
- * resize.c chooses; nobody else but tests calls them.
+ * resize.c chooses; only tests call them otherwise.
  */
 #ifndef SN_RESIZE_KERNELS_H
 #define SN_RESIZE_KERNELS_H

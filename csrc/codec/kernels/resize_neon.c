@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * One output at a time, its channels in the lanes of one register: R G B and a lane that nobody
- * uses. Of 16 bytes, 12 are the four RGB triples under a group of four weights; table lookups, where
+ * One output at a time, its channels in the lanes of one register: R G B and an unused
+ * lane. Of 16 bytes, 12 are the four RGB triples under a group of four weights; table lookups, where
  * -1 gives 0, widen two of the triples at a time, and each multiply-add takes one triple and one
  * weight. The processor overlaps the sums of outputs, which do not wait for each other. The fourth
  * byte that is written is the next output's, written before it.

@@ -19,7 +19,7 @@ static bool is_cubic(const sn_axis *axis)
     return axis->filter == SN_BICUBIC || axis->filter == SN_PLAIN_BICUBIC;
 }
 
-/* What is the same for all outputs of an axis, worked out once. */
+/* The values that all outputs of an axis share, worked out once. */
 typedef struct {
     double scale;   /* source samples that one output steps on */
     double stretch; /* how much wider the filter is than it is for enlarging */

@@ -31,7 +31,7 @@
 
 #include "../buffer.h"
 
-/* What is asked: of `source` samples, the box that begins at `origin` and is `extent` long, either
+/* The request: of `source` samples, the box that begins at `origin` and is `extent` long, either
  * of which may fall between two of them, is resized to `full` samples, of which the `count` from
  * `first` on are wanted; `flip` gives them last to first. Samples beside the box are seen by the
  * filter, as by Pillow's resize(box=...): leave out of `source` what must not be. */

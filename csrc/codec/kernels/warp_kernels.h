@@ -4,7 +4,7 @@
  *
  * warp.c has the first, which weighs each pixel in doubles (warp_loops.h). warp_avx2.c has the other, which weighs
  * in single floats the pixels whose bytes these decide for certain, and the rest in doubles too. Therefore both give
- * the same bytes. warp.c chooses; nobody else but tests calls them.
+ * the same bytes. warp.c chooses; only tests call them otherwise.
  */
 #ifndef SN_WARP_KERNELS_H
 #define SN_WARP_KERNELS_H

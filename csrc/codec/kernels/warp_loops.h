@@ -35,7 +35,7 @@ typedef int64_t masks __attribute__((vector_size(32)));
         made = v[1] + (share) * (second_ + (share) * (third_ + (share) * fourth_));                                    \
     } while (0)
 
-/* What a warp is of, as it was asked for. */
+/* The operands of a warp, as it was asked for. */
 typedef struct {
     const double *matrix;
     const uint8_t *fill, *from;

@@ -120,7 +120,7 @@ static int run_pass(sn_augmenter *augmenter, const sn_route *route, const sn_pas
     return rc;
 }
 
-/* The pixels of such a pass are a part of its source's, as they lie there. */
+/* The pixels of such a pass are a part of its source's, as they are stored there. */
 static bool is_mere_crop(const sn_pass *pass)
 {
     return !sn_pass_is_resized(pass) && !sn_pass_is_padded(pass) && !pass->flip && !pass->vflip && pass->n_edits == 0;

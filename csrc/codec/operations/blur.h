@@ -7,7 +7,7 @@
  *               One direction after the other, in single floats, rounded once at the end.
  *   SHARPNESS   PIL.ImageEnhance.Sharpness: factor 0 gives each pixel the mean of its 3 x 3 neighbours,
  *               where it counts five times; 1 changes nothing. The outermost pixels stay. The mean is
- *               Pillow-SIMD's, with weights of 13 bits; plain Pillow's is another by 1 now and then.
+ *               Pillow-SIMD's, with weights of 13 bits; plain Pillow's differs by 1 now and then.
  *   SOFTEN      PIL.ImageFilter.GaussianBlur: three box filters in each direction, in 8.24 fixed point, of
  *               which each rounds to bytes. Beyond the edges the outermost pixels are repeated.
  *

@@ -90,7 +90,7 @@ typedef struct {
     sn_mix mix;
 } sn_editor;
 
-/* Change a picture whose rows lie close together. */
+/* Change a picture whose rows follow each other without a gap. */
 int sn_edit_run(sn_editor *editor, const sn_edit *edit, uint8_t *rgb, uint32_t height, uint32_t width);
 
 void sn_editor_release(sn_editor *editor);

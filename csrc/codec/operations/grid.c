@@ -51,7 +51,7 @@ int sn_grid_affine(const double matrix[6], const sn_lookup *lookup, const uint8_
     return SN_OK;
 }
 
-/* What a field of shifts is made of; the memory is the caller's. */
+/* The parts of a field of shifts; the memory is the caller's. */
 typedef struct {
     uint32_t height, width, vertical, horizontal; /* the last two: radii, 0 without a blur */
     float across_weights[SN_GRID_MAX_RADIUS + 1], down_weights[SN_GRID_MAX_RADIUS + 1];

@@ -37,7 +37,7 @@ static uint32_t nearest(uint32_t k, uint32_t count, uint32_t full)
     return found < count ? found : count - 1;
 }
 
-/* Which sample of the source is seen at `k` of the canvas, or BORDER. */
+/* The sample of the source that is seen at `k` of the canvas, or BORDER. */
 static int32_t source_of(const direction *side, uint32_t k)
 {
     int64_t seen = (int64_t)k - side->at;

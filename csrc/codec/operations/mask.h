@@ -27,7 +27,7 @@ typedef struct {
 } sn_masker;
 
 /* Run `route` on a mask of the size that the route was laid for, rows close together. *result has the last pass's size;
- * with `out` it lies there. */
+ * with `out` it is stored there. */
 int sn_mask_run(sn_masker *masker, const sn_route *route, uint32_t width, const uint8_t *mask, uint8_t *out,
                 const uint8_t **result);
 

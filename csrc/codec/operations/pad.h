@@ -1,10 +1,10 @@
 /*
- * pad.h -- what lies around a pass's window.
+ * pad.h -- the border around a pass's window.
  *
  *   CONSTANT   f f f a b c d f f f      EDGE        a a a a b c d d d d
  *   REFLECT    d c b a b c d c b a      SYMMETRIC   c b a a b c d d c b
  *
- * What is wider than the window goes back and forth in it, as numpy.pad does, which torchvision
+ * A border wider than the window goes back and forth in it, as numpy.pad does, which torchvision
  * asks; a window of one pixel is all that its reflection has.
  *
  * Callers    any thread; no state but the caller's.
@@ -14,7 +14,7 @@
 
 #include "route.h"
 
-/* Which of `n` samples is seen at `at`, which may be before the first or behind the last; not in CONSTANT. */
+/* The one of `n` samples that is seen at `at`, which may be before the first or behind the last; not in CONSTANT. */
 uint32_t sn_pad_seen_at(int64_t at, uint32_t n, uint32_t mode);
 
 /* Fill `out`, the pass's canvas, around the window that is there already. */

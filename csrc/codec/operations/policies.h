@@ -3,7 +3,7 @@
  * a probability in tenths and a magnitude of ten.
  *
  * The numbers are those of "AutoAugment: Learning Augmentation Strategies from Data" (Cubuk et al.), as
- * torchvision 0.28 has them. recipe.c includes this, and nobody else.
+ * torchvision 0.28 has them. Only recipe.c includes this.
  */
 #ifndef SN_POLICIES_H
 #define SN_POLICIES_H

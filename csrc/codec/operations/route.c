@@ -130,7 +130,7 @@ static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t fil
 {
     sn_pass *pass = last_of(route);
 
-    /* What torchvision would hold in full, though only a window of it may be computed here. */
+    /* The picture as torchvision would hold it in full; only a window of it may be computed here. */
     if (height > MAX_SIDE || width > MAX_SIDE || (uint64_t)height * width > max_pixels)
         return refuse(route, height, width);
     if (height == pass->height && width == pass->width)
@@ -138,7 +138,7 @@ static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t fil
 
     if (sn_pass_is_resized(pass) || sn_pass_is_padded(pass) || pass->n_edits > 0)
         pass = begin_pass(route);
-    /* What was cropped away is out of the filter's sight, as when torchvision resizes a crop. A
+    /* The filter does not see pixels that were cropped away, as when torchvision resizes a crop. A
      * flip may stay where it is: the filter is symmetric. flip_first is for masks, whose filter is not. */
     pass->flip_first = pass->flip;
     pass->vflip_first = pass->vflip;

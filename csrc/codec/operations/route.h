@@ -17,7 +17,7 @@
  *     canvas; around it is the border, a colour or a continuation of the window
  *
  * All of it is decided before a pixel is touched, which is what lets the decoder skip the pixels
- * that nobody will look at. Crops, pads and flips only edit the pass at hand, and edits are added
+ * that are not needed. Crops, pads and flips only edit the pass at hand, and edits are added
  * to it. A new pass begins with
  *   a resize            of a pass that has resized or has a border,
  *   a crop or pad       of a border that continues the window,

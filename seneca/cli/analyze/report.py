@@ -1,4 +1,4 @@
-"""What a trace shows: the answer in a sentence, the table of loaders, and what could not be seen."""
+"""The findings of a trace: the answer in a sentence, the table of loaders, and what could not be seen."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LEAST_LATE = 0.05  # a rank that is late in a smaller share of the steps is not 
 
 @dataclass(frozen=True)
 class LoaderFindings:
-    """What one loader of one process did, why its step waited, and what would change it."""
+    """Findings about one loader of one process: its work, why its step waited, and what would change it."""
 
     epochs: Epochs
     rates: Rates
@@ -54,7 +54,7 @@ class LoaderFindings:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What the loaders of all ranks have in common."""
+        """A key that the same loader has in all ranks."""
         return tuple(self.epochs.about.values())
 
     @property
@@ -64,19 +64,19 @@ class LoaderFindings:
 
     @property
     def is_unseen(self) -> bool:
-        """Whether it waits, for an unknown reason: no batch was traced."""
+        """Whether the loop waits for an unknown reason: no batch was traced."""
         is_traced = len(self.epochs.batches) > 0 or bool(self.rates.causes)
         return self.stalls.bottleneck != "compute" and not is_traced
 
     @property
     def bottleneck(self) -> str | None:
-        """What limits its loop; None: that was not seen."""
+        """The cause that limits its loop; None: that was not seen."""
         return None if self.is_unseen else self.stalls.bottleneck
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What the trace of a script shows.
+    """Findings of the trace of a script.
 
     Args:
         loaders: The loaders. The first is the one that took most of the time, in the rank that waited most.
@@ -122,7 +122,7 @@ class Findings:
         return text
 
     def predicted(self) -> list[str]:
-        """What the models make of what ``--deep`` measured, one line each."""
+        """Predictions of the models from the measurements of ``--deep``, one line each."""
         if self.profile is None:
             return []
         now = self.loaders[0].rates.samples_per_s
@@ -263,7 +263,7 @@ def _nth(number: int) -> str:
 
 
 def _late(loaders: list[LoaderFindings]) -> dict[int, float]:
-    """Whose batches are late, for the loader that took most of the time."""
+    """The share of late batches of each rank, for the loader that took most of the time."""
     alike: dict[int, Epochs] = {}
     for one in loaders:
         if one.epochs.rank is not None and one.epochs.together and one.key == loaders[0].key:

@@ -148,7 +148,7 @@ class Stalls:
 
     @property
     def bottleneck(self) -> str:
-        """What limits the loop: ``compute``, or the cause for which it waits most."""
+        """The limit of the loop: ``compute``, or the cause for which it waits most."""
         waits = {"fetch": self.fetch, "prep": self.prep, "cores": self.cores}
         if self.handover >= MUCH_HANDOVER:
             waits["handover"] = self.handover
@@ -223,7 +223,7 @@ def waited_amid(one: Epochs, other: Epochs) -> float:
 
 
 def _within(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
-    """Which steps of a loader began while the loop waited for another."""
+    """A mask of the steps of a loader that began while the loop waited for another."""
     outer = np.sort(outer, order="begin")
     before = np.searchsorted(outer["begin"], inner["begin"], "right") - 1
     around = outer[np.maximum(before, 0)]
@@ -303,7 +303,7 @@ def _modelled(rates: Rates) -> dict[str, float]:
 
 
 def remedies(rates: Rates) -> list[Remedy]:
-    """What would remove some of the wait, the most useful first. Empty: nothing that is known here would.
+    """Changes that would remove some of the wait, the most useful first. Empty: none is known.
 
     More workers, and files in memory, leave the wait for cores as it is. If workers wait for cores and there
     are as many workers as cores, the cores are used up: the script has had all that it can get of them.

@@ -1,4 +1,4 @@
-"""What was found as one HTML page: the answer, the loaders, and a timeline of the steps."""
+"""The findings as one HTML page: the answer, the loaders, and a timeline of the steps."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ ABOUT = ("kind", "dataset", "samples", "dataset_number", "batch_size", "num_work
 
 @dataclass
 class Epochs:
-    """What one loader of one process did: one epoch, or several that are alike.
+    """The work of one loader of one process: one epoch, or several that are alike.
 
     Attributes:
         pid: The process of the training loop.
@@ -44,7 +44,7 @@ class Epochs:
         steps: The records of the steps, one array an epoch.
         batches: The records of the batches, of all epochs together.
         idle: The records of how long the GPU had nothing to do, one array an epoch.
-        causes: The seconds that Seneca's native path waited, by cause; None: it is another loader.
+        causes: The seconds that Seneca's native path waited, by cause; None: the loader is not native.
         remedies: What would help it, by its own model, with the share that this would remove.
         advice: What helps in general, where its model cannot be asked.
         together: Whether that process is in a group with the other ranks, whose steps wait for each other.
@@ -81,7 +81,7 @@ class LoaderAlone:
 
 @dataclass
 class Deep:
-    """What the phases of ``--deep`` measured.
+    """The measurements of the phases of ``--deep``.
 
     Attributes:
         event: As :mod:`seneca.cli.analyze.inject.seneca_analyze_deep` writes it.

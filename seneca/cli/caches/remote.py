@@ -50,7 +50,7 @@ class Serving:
         memory: For files of samples, in bytes.
         bind: The addresses that it listens on.
         port: The port that it listens on.
-        folder: Where its configuration and its socket lie.
+        folder: Where its configuration and its socket are stored.
         password: What clients have to say; None: nothing, which is possible on this host alone.
         tls: The files of its certificate and key, with which it speaks TLS; None: it does not.
     """

@@ -37,7 +37,7 @@ __all__ = [
 
 
 class BadUse(Exception):
-    """What was asked for cannot be done. The text names the thing and the remedy."""
+    """A command cannot be carried out. The text names the problem and the remedy."""
 
 
 class NoSuchCache(BadUse):
@@ -45,7 +45,7 @@ class NoSuchCache(BadUse):
 
 
 def cannot_list(error: OSError) -> BadUse:
-    """What is said if the segments cannot be listed."""
+    """The error for segments that cannot be listed."""
     if isinstance(error, SenecaError):
         return BadUse(str(error))
     return BadUse(f"{error.filename}: {error.strerror}; `seneca doctor` says what mends it")
@@ -256,7 +256,7 @@ def as_json(one: Segment) -> dict[str, Any]:
 
 
 def sharing_as_json(compared: dict[str, int], apart: str) -> dict[str, Any]:
-    """What a job has compared, and which jobs do not share with it.
+    """The samples that a job has compared, and the jobs that do not share with it, for ``--json``.
 
     Returns:
         A dict: ``compared`` by form; ``differing_at_most``, the share of samples that may differ with 95 %
@@ -341,7 +341,7 @@ def _kept(view: View) -> str:
 
 
 def _note(one: Segment) -> str:
-    """What else there is to say of a segment in a list."""
+    """Remarks about a segment in a list."""
     if one.why is not None:
         return one.why if one.why != "another user's" else f"of {one.owner}"
     if one.state is State.KEPT and one.view is not None:

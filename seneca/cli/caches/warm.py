@@ -25,7 +25,7 @@ from seneca.tuning.host import cores
 
 __all__ = ["BadWarming", "Wanted", "run"]
 
-LOOK_EVERY_S = 0.25
+CHECK_EVERY_S = 0.25
 BATCH = 64
 MOST_EPOCHS = 4  # what is under way when a form becomes full is kept in another form in the next epoch
 TRIED = 1024  # where none of so many samples fits, none is expected to
@@ -38,7 +38,7 @@ class BadWarming(ValueError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be filled.
+    """A request to fill a cache.
 
     Args:
         folder: A folder of class folders of pictures.
@@ -161,12 +161,12 @@ def _fill(loader: Any, console: Console) -> _Filled:
     try:
         with progress:
             for epoch in range(MOST_EPOCHS):
-                began, look_at, done = time.monotonic(), 0.0, 0
+                began, next_check, done = time.monotonic(), 0.0, 0
                 for *_, labels in loader:
                     done += len(labels)
-                    if (now := time.monotonic()) < look_at:
+                    if (now := time.monotonic()) < next_check:
                         continue
-                    look_at = now + LOOK_EVERY_S
+                    next_check = now + CHECK_EVERY_S
                     progress.update(task, completed=done, rate=f"{done / (now - began):,.0f} samples/s")
                     holds = loader.stats()["cache"]
                     if _is_full(holds) or (done >= TRIED and _kept(holds) == 0 and epoch == 0):

@@ -1,4 +1,4 @@
-"""What a check of ``seneca doctor`` found, and the line that mends it."""
+"""The finding of a check of ``seneca doctor``, and the line that mends it."""
 
 from __future__ import annotations
 

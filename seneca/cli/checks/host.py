@@ -26,13 +26,13 @@ class Space(NamedTuple):
 
 @dataclass(frozen=True)
 class Host:
-    """What can be read from a host without changing it.
+    """Facts that can be read from a host without changing it.
 
     Args:
         root: The folder that stands for ``/``.
         uid: The user.
         affinity: The cores on which this process may run.
-        folder: Where the segments of caches lie.
+        folder: Where the segments of caches are stored.
     """
 
     root: Path = Path("/")
@@ -42,12 +42,12 @@ class Host:
 
     @property
     def other_root(self) -> Path | None:
-        """What stands for ``/``; None: it is this host's own."""
+        """The folder that stands for ``/``; None: it is this host's own."""
         return None if self.root == Path("/") else self.root
 
     @property
     def folder_fault(self) -> Fault | None:
-        """Why segments cannot lie in their folder; None: they can, or it is ``/dev/shm``."""
+        """Why segments cannot be stored in their folder; None: they can, or it is ``/dev/shm``."""
         return fault_of(self.folder, self.other_root)
 
     @property
@@ -67,11 +67,11 @@ class Host:
             return None
 
     def mount_of(self, name: str) -> Mount | None:
-        """The file system on which an absolute path lies; None: the kernel does not say."""
+        """The file system of an absolute path; None: the kernel does not say."""
         return mount_of(name, self.other_root)
 
     def space(self, name: str) -> Space:
-        """The room of the file system on which a path lies.
+        """The room of a path's file system.
 
         Raises:
             OSError: There is no such path.

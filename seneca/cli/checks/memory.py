@@ -112,7 +112,7 @@ def overcommit(host: Host) -> Finding:
 
 
 def huge_pages(host: Host) -> Finding:
-    """Whether the cache can lie in huge pages, with which records are found faster."""
+    """Whether the cache can use huge pages, with which records are found faster."""
     chosen = re.search(r"\[(\w+)\]", host.read(HUGE_PAGES) or "")
     if chosen is None:
         return unknown("the kernel does not say what it does about huge pages in shared memory")

@@ -1,4 +1,4 @@
-"""Checks of /dev/shm or SENECA_DIR, where the cache lies: its size, who sees it, what it does."""
+"""Checks of /dev/shm or SENECA_DIR, where the cache is stored: its size, who sees it, what it does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOCKED_ROW = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0)  # stru
 
 
 def folder(host: Host) -> Finding:
-    """Whether SENECA_DIR is set, and names a folder in which caches can lie."""
+    """Whether SENECA_DIR is set, and names a folder that can hold caches."""
     if host.folder == SHM:
         return ok(f"not set: caches lie in {SHM}")
     if (fault := host.folder_fault) is not None:
@@ -184,7 +184,7 @@ def remove_ipc(host: Host) -> Finding:
 
 
 def _logind_says_no(host: Host) -> bool:
-    """What the last of logind's files says that says anything; systemd's own default is yes."""
+    """Whether the last of logind's files that has the setting says no. systemd's own default is yes."""
     folders = ("/usr/lib/systemd", "/run/systemd", "/etc/systemd")
     dropped = {
         path.name: path  # the same name in a later folder replaces the file
@@ -230,8 +230,8 @@ def _held(paths: list[Path]) -> str:
 
 
 def _left_behind(host: Host) -> Iterator[tuple[Path, bool]]:
-    """What no living process uses: the file, and whether it is a segment of dead jobs, or cannot be read."""
-    from seneca._core.look import anyone_alive, left_behind, look
+    """Files that no living process uses, and whether each is a segment of dead jobs, or cannot be read."""
+    from seneca._core.snapshot import anyone_alive, left_behind, snapshot
 
     for path in sorted(host.path(host.folder).glob(f"seneca-{host.uid}-*")):
         try:
@@ -242,7 +242,7 @@ def _left_behind(host: Host) -> Iterator[tuple[Path, bool]]:
             if left_behind(fd):
                 yield path, True
             elif not anyone_alive(fd):
-                look(fd)
+                snapshot(fd)
         except SegmentError:
             with contextlib.suppress(BlockingIOError):  # it is being made
                 fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -93,7 +93,7 @@ def _step(step: str | None) -> float | Callable[..., Any] | None:
 
 
 def transform_named(place: str) -> Any:
-    """What ``--transform module:name`` or ``--transform file.py:name`` names.
+    """Load the object that ``--transform module:name`` or ``--transform file.py:name`` names.
 
     Raises:
         BadProfiling: It is neither, or there is no such thing.

@@ -2,9 +2,9 @@
 
 ::
 
-    Prometheus --GET /metrics--> this process --a look, as `seneca ls` has it--> the segments of this user
+    Prometheus --GET /metrics--> this process --a snapshot, as `seneca ls` has it--> the segments of this user
 
-Each answer is one look. In between nothing runs. Clients that are slow, or many, take a bounded number of
+Each answer is one snapshot. In between nothing runs. Clients that are slow, or many, take a bounded number of
 threads for a bounded time, and the next one is answered. The server of ``prometheus_client`` has no such
 bounds, and its text format would replace twenty lines.
 """
@@ -200,7 +200,7 @@ def run(host: str, port: int, *, once: bool) -> int:
         once: Whether only to print the metrics.
 
     Raises:
-        BadUse: The segments cannot be listed, if ``once``; or nobody can listen there.
+        BadUse: The segments cannot be listed, if ``once``; or the address cannot be listened on.
     """
     if once:
         try:
@@ -224,7 +224,7 @@ def listening(host: str, port: int) -> ThreadingHTTPServer:
     """A server that listens and does not answer yet. The caller closes it.
 
     Raises:
-        BadUse: Nobody can listen there.
+        BadUse: The address cannot be listened on.
     """
     if not 0 <= port <= 65_535:
         raise BadUse(f"--port is a number from 0 to 65535, and not {port}")
@@ -261,7 +261,7 @@ class _Server(ThreadingHTTPServer):
         if not self._free.acquire(blocking=False):
             with self._changing:
                 self._hang_up(sorted(self._clients, key=self._clients.__getitem__)[:1])
-            self._free.acquire()  # soon: its thread ends, at the latest after one look
+            self._free.acquire()  # soon: its thread ends, at the latest after one snapshot
         with self._changing:
             self._clients[request] = (False, time.monotonic())
         try:
@@ -340,7 +340,7 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 def _bytes(text: str) -> bytes:
-    """As UTF-8. The names of files may hold bytes that are none."""
+    """Encode as UTF-8, and replace the invalid bytes that names of files may hold."""
     return text.encode(errors="replace")
 
 

@@ -142,18 +142,18 @@ def _stalled(done: Done) -> str:
 def _throughput(recording: Recording, names: Sequence[str]) -> str:
     values = [track.values(0) for track in recording.jobs.values()]
     axes = Axes(recording.times, max((v for row in values for v in row if v is not None), default=0.0))
-    looks = [
+    styles = [
         (JOB_COLOURS[i % len(JOB_COLOURS)], DASHES[i // len(JOB_COLOURS) % len(DASHES)])
         for i in range(len(names))
     ]
     paths = [
         f'<path class="line" stroke="{colour}"{dash(pattern)} d="{axes.line(row)}">'
         f"<title>{text(name)}</title></path>"
-        for name, row, (colour, pattern) in zip(names, values, looks, strict=True)
+        for name, row, (colour, pattern) in zip(names, values, styles, strict=True)
     ]
     swatches = [
         (name, f'<path d="M0 5H20" stroke="{colour}" stroke-width="3"{dash(pattern)}/>')
-        for name, (colour, pattern) in zip(names, looks, strict=True)
+        for name, (colour, pattern) in zip(names, styles, strict=True)
     ]
     return axes.svg(paths, count) + legend(swatches)
 

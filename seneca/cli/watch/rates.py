@@ -1,11 +1,11 @@
-"""What the jobs of a host do at present, from two or more looks at what they have published so far.
+"""What the jobs of a host do at present, from two or more snapshots of what they have published so far.
 
 ::
 
-    segments() --RateMeter.look(), again and again--> CacheRates, each with its JobRates --> top, report
+    segments() --RateMeter.update(), again and again--> CacheRates, each with its JobRates --> top, report
 
-Pure: the caller looks, and says when. A rate is of the time between two updates of a process, and not of
-that between two looks. Therefore it is exact also where a batch takes longer than a look.
+Pure: the caller takes the snapshots, and says when. A rate is of the time between two updates of a
+process, and not of that between two snapshots. Therefore it is exact also where a batch takes longer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORGET_MS = 600_000  # a process that was missed for less time goes on where it 
 
 @dataclass(frozen=True)
 class Done:
-    """What processes did in some time.
+    """The work of processes in some time.
 
     Attributes:
         ns: The time, in nanoseconds. That of several processes is added up.
@@ -114,7 +114,7 @@ def between(before: Work | None, now: Work) -> Done:
 
 @dataclass(frozen=True)
 class JobRates:
-    """What one job does, all its processes together.
+    """The present rates of one job, all its processes together.
 
     Attributes:
         cache: The name of the cache that it uses. A job that uses two has a :class:`JobRates` for each.
@@ -178,7 +178,7 @@ class CacheRates:
 
 
 class RateMeter:
-    """Looks at the segments of a host, one after the other.
+    """Makes rates of snapshots of a host's segments, one after the other.
 
     Args:
         window_s: Rates are of so many seconds, or of the time between two updates where that is longer.
@@ -190,12 +190,12 @@ class RateMeter:
         self._rows: dict[tuple[str, str, int, int], list[Work]] = {}
         self._watched: dict[tuple[str, str], Done] = {}
 
-    def look(self, found: Iterable[Segment], at_ms: int) -> list[CacheRates]:
+    def update(self, found: Iterable[Segment], at_ms: int) -> list[CacheRates]:
         """Take in what :func:`seneca.segments.segments` has found.
 
         Args:
             found: The segments.
-            at_ms: When they were looked at, in milliseconds since 1970.
+            at_ms: When they were read, in milliseconds since 1970.
         """
         before, self._rows = self._rows, {}
         rates = [self._cache(segment, before, at_ms) for segment in found]
@@ -268,7 +268,7 @@ class RateMeter:
         return updates[max(0, begins - 1) :]
 
     def _seen_now(self, last: Sequence[Work], work: Work) -> Done:
-        """What a process did since the last look; all that it published, if it began after the watch."""
+        """What a process did since the last snapshot; all that it published, if it began after the watch."""
         if last:
             return between(last[-1], work)
         new = self._began_ms is not None and work.since_ms >= self._began_ms

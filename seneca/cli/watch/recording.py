@@ -1,8 +1,8 @@
-"""What was seen of jobs over time, in as many points as a page can show, however long it was watched.
+"""The course of jobs over time, in as many points as a page can show, however long they were watched.
 
 ::
 
-    CacheRates --Recording.add(), a look--> points of the same time each --page()--> one HTML page
+    CacheRates --Recording.add(), a snapshot--> points of the same time each --page()--> one HTML page
 
 When there are twice as many points as a page shows, two become one. A point is therefore a mean.
 """
@@ -74,10 +74,10 @@ def _mean(points: Sequence[tuple[float, ...]]) -> Point:
 
 
 class Recording:
-    """What was seen since it began.
+    """The rates and memory that were seen since it began.
 
     Attributes:
-        times: The time of each point, in seconds since the first look.
+        times: The time of each point, in seconds since the first snapshot.
         jobs, caches: What was followed, in the order in which it came.
     """
 
@@ -86,11 +86,11 @@ class Recording:
         self.jobs: dict[tuple[str, str], JobTrack] = {}
         self.caches: dict[str, CacheTrack] = {}
         self._most = most_points
-        self._stride = 1  # looks a point
+        self._stride = 1  # snapshots a point
         self._heard_at: list[float] = []
 
     def add(self, seen: Sequence[CacheRates], at_s: float) -> None:
-        """Take in one look, ``at_s`` seconds after the first. What was before the first job is left out."""
+        """Take in a snapshot, ``at_s`` seconds after the first. Those before the first job are left out."""
         if not self.jobs and not any(cache.jobs for cache in seen):
             return
         for cache in seen:
@@ -102,7 +102,7 @@ class Recording:
             self._complete()
 
     def finish(self) -> None:
-        """Make a point of the last looks too."""
+        """Make a point of the last snapshots too."""
         if self._heard_at:
             self._complete()
 
@@ -113,7 +113,7 @@ class Recording:
 
     @property
     def total(self) -> Done:
-        """What all jobs did that were watched."""
+        """The work of all jobs that were watched."""
         return sum((track.last.watched for track in self.jobs.values()), Done())
 
     @property
@@ -129,7 +129,7 @@ class Recording:
         path = str(cache.segment.path)
         if path not in self.caches:
             if not cache.jobs:
-                return  # one that nobody has used meanwhile is of no interest
+                return  # one that was not used meanwhile is of no interest
             self.caches[path] = CacheTrack([None] * len(self.times), name=cache.segment.name)
         held = [float(view.bytes.get(form, 0)) for form in KEPT_FORMS]
         self.caches[path].heard.append((*held, float(view.payload_bytes)))

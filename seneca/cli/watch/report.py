@@ -20,7 +20,7 @@ from seneca.cli.paths import cannot_write
 from seneca.cli.watch.page import page, sentence
 from seneca.cli.watch.rates import CacheRates, RateMeter
 from seneca.cli.watch.recording import Recording
-from seneca.cli.watch.top import look
+from seneca.cli.watch.top import snapshot
 from seneca.options import parse_keep
 
 __all__ = ["run"]
@@ -53,10 +53,10 @@ def run(to: Path, name: str | None, *, duration: str | None) -> int:
     watch, recording = RateMeter(WINDOW_S), Recording()
     if name is not None:
         _check(name)
-    some = any(cache.jobs for cache in look(watch, name))  # what is wrong is said before anything else
+    some = any(cache.jobs for cache in snapshot(watch, name))  # what is wrong is said before anything else
     console = Console(stderr=True)
     began_at, began = datetime.datetime.now().astimezone(), time.monotonic()
-    without_jobs = 0  # looks, one after the other
+    without_jobs = 0  # snapshots, one after the other
     with Interrupts() as interrupts, console.status("", refresh_per_second=2) as status:
         if not some:
             print(f"seneca report: {_waiting(name)}", file=sys.stderr, flush=True)
@@ -64,7 +64,7 @@ def run(to: Path, name: str | None, *, duration: str | None) -> int:
             print("seneca report: watching; Ctrl-C ends it and writes the page", file=sys.stderr, flush=True)
         while True:
             passed_s = time.monotonic() - began
-            seen = look(watch, name)
+            seen = snapshot(watch, name)
             recording.add(seen, passed_s)
             without_jobs = 0 if any(cache.jobs for cache in seen) else without_jobs + 1
             if (recording.jobs and without_jobs > 1) or passed_s >= most_s:

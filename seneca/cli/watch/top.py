@@ -20,7 +20,7 @@ from seneca.cli.watch.rates import CacheRates, JobRates, RateMeter
 from seneca.errors import SegmentOwnerError
 from seneca.segments import Segment, State, find, segments
 
-__all__ = ["MOST_S", "as_json", "checked_every", "lines", "look", "run"]
+__all__ = ["MOST_S", "as_json", "checked_every", "lines", "run", "snapshot"]
 
 LEAST_S, MOST_S = 0.1, 86_400.0
 SMOOTH_S = 1.0  # processes publish four times a second at most; rates of less time would jump
@@ -41,8 +41,8 @@ def run(
 
     Args:
         name: The cache; None: all.
-        every_s: Seconds between two looks.
-        once: Whether to look twice, print what was done in between, and end. Else it ends by Ctrl-C.
+        every_s: Seconds between two snapshots.
+        once: Whether to take two snapshots, print what was done in between, and end. Else it ends by Ctrl-C.
         as_text: Whether to print JSON, an object a line, and no table.
         console: Where to print.
 
@@ -55,17 +55,17 @@ def run(
     watch = RateMeter(max(every_s, SMOOTH_S))
     if name is not None:
         readable(name)
-    look(watch, name)
+    snapshot(watch, name)
     with Interrupts() as interrupts:
         if console.is_terminal and not once and not as_text:
             with Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
                 while not interrupts.asked:
-                    shown = lines(look(watch, name), console.width, name)
+                    shown = lines(snapshot(watch, name), console.width, name)
                     live.update(Text("\n").join(_fitting(shown, console.height)), refresh=True)
                     interrupts.wait(every_s)
             return 0
         while not interrupts.wait(every_s):
-            seen = look(watch, name)
+            seen = snapshot(watch, name)
             if as_text:
                 print(json.dumps(as_json(seen)), flush=True)
             else:
@@ -79,13 +79,13 @@ def run(
 
 
 def checked_every(every_s: float) -> None:
-    """Refuse a time between two looks that is none, or that nobody would wait for."""
+    """Refuse a time between two snapshots that is too short, or that nobody would wait for."""
     if not LEAST_S <= every_s <= MOST_S:
         raise BadUse(f"--every takes seconds, from {LEAST_S} to {MOST_S:,.0f}, and not {every_s:g}")
 
 
-def look(watch: RateMeter, name: str | None) -> list[CacheRates]:
-    """One look at all segments of this host, or at this user's segment of a name, if there is one.
+def snapshot(watch: RateMeter, name: str | None) -> list[CacheRates]:
+    """All segments of this host at present, or this user's segment of a name, if there is one.
 
     Raises:
         BadUse: The segments cannot be listed, or no cache can have this name.
@@ -98,11 +98,11 @@ def look(watch: RateMeter, name: str | None) -> list[CacheRates]:
             raise cannot_list(error) from None
     except ValueError as error:
         raise BadUse(str(error)) from None
-    return watch.look(found, time.time_ns() // 1_000_000)
+    return watch.update(found, time.time_ns() // 1_000_000)
 
 
 def as_json(seen: Sequence[CacheRates]) -> dict[str, Any]:
-    """What ``--json`` prints.
+    """The object that ``--json`` prints.
 
     Returns:
         A dict. ``jobs`` has a dict for each job: the fields of :class:`seneca.cli.watch.rates.JobRates`, with

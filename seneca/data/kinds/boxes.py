@@ -19,7 +19,7 @@ def matches(dataset: Any) -> bool:
 
 
 def support(request: Request) -> Support:
-    """What of pictures with boxes can be shared."""
+    """Support for pictures with boxes."""
     boxed = boxes_of(request.base)
     if isinstance(boxed, str):
         return run_in_python(request, boxed)

@@ -45,11 +45,11 @@ class Fingerprints(NamedTuple):
 
 def fingerprint_items(request: Request, *, is_staged: bool) -> Fingerprints:
     """Name a dataset's samples and items. Samples of stages are named without the transform."""
-    base, look = request.base, request.look
+    base, fingerprinter = request.base, request.fingerprinter
     name = class_name(base)
     without = _attributes_without_transform(base, is_staged)
-    samples = None if without is None else look.identify_part(type(base), without, name)
-    whole = look.identify(base, name)
+    samples = None if without is None else fingerprinter.identify_part(type(base), without, name)
+    whole = fingerprinter.identify(base, name)
     samples = samples or whole
     init, made_of = fingerprint_init(request, whole)
     # ``worker_init_fn`` is part of the source only for stages, whose code makes what is kept. Of whole
@@ -58,8 +58,8 @@ def fingerprint_items(request: Request, *, is_staged: bool) -> Fingerprints:
     found = {
         "samples": _with_length(samples.state, base),
         "made_of": made_of,
-        "watch": look.watch,
-        "attributes": look.attributes(base, _repeat),
+        "watch": fingerprinter.watch,
+        "attributes": fingerprinter.attributes(base, _repeat),
     }
     return Fingerprints(source, number_of(b"items", whole.here + init), found)
 
@@ -67,11 +67,11 @@ def fingerprint_items(request: Request, *, is_staged: bool) -> Fingerprints:
 def fingerprint_init(request: Request, before: Identity) -> tuple[bytes, MadeOf]:
     """Identify ``worker_init_fn``: b"" if items do not depend on it. Also say what all is made of.
 
-    ``before`` is what the look identified last.
+    ``before`` is what the fingerprinter identified last.
     """
     if seeds_only(request.worker_init_fn):
         return b"", before.made_of
-    init = request.look.identify(request.worker_init_fn, "worker_init_fn", part="worker_init_fn")
+    init = request.fingerprinter.identify(request.worker_init_fn, "worker_init_fn", part="worker_init_fn")
     return init.here, init.made_of
 
 
@@ -112,17 +112,17 @@ def _uses_transform_early(kind: type) -> bool:
     This code is all code of the class and all that it leads to, except ``augment``, ``label`` and methods
     with double underscores, which Python calls.
     """
-    look = Fingerprinter(key=IGNORE_OPAQUE)
-    look.pass_over(*kind.__mro__)
+    fingerprinter = Fingerprinter(key=IGNORE_OPAQUE)
+    fingerprinter.pass_over(*kind.__mro__)
     for base in kind.__mro__:
         if release_of(base.__module__) is not None:
             if "read" in vars(base) or "decode" in vars(base):
-                return True  # this look does not go into installed code
+                return True  # this fingerprinter does not go into installed code
             continue
         for name, member in vars(base).items():
             if not name.startswith("__") and name not in ("augment", "label"):
-                look.identify(member)
-    return not look.words.isdisjoint(TRANSFORM_ATTRIBUTES)
+                fingerprinter.identify(member)
+    return not fingerprinter.words.isdisjoint(TRANSFORM_ATTRIBUTES)
 
 
 def _with_length(name: bytes, dataset: Any) -> bytes:

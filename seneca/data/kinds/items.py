@@ -22,7 +22,7 @@ def matches(dataset: Any) -> bool:
 
 
 def support(request: Request) -> Support:
-    """What of any dataset can be shared: whole items."""
+    """Support for any dataset: whole items are shared."""
     if not request.shares:
         return request.support("unshared", "cache=None")
     base = request.base

@@ -1,4 +1,4 @@
-"""What each kind of dataset gets and returns: a :class:`Request`, and the :class:`Support` for it."""
+"""Interface of the kinds of dataset: each gets a :class:`Request`, and returns the :class:`Support`."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ class Request:
     Attributes:
         base: The dataset beneath ``Subset``.
         own: As in :class:`Support`.
-        look: Identifies what items are made of. The first object that it meets is the dataset's.
+        fingerprinter: Identifies what items are made of. The first object that it meets is the dataset's.
         worker_init_fn, channels_last, shares, files_found, verify_files, for_workers: See
             :func:`seneca.data.support.inspect_dataset`.
     """
 
     base: Any
     own: np.ndarray | None
-    look: Fingerprinter
+    fingerprinter: Fingerprinter
     worker_init_fn: Callable[[int], None] | None
     channels_last: bool
     shares: bool
@@ -115,7 +115,7 @@ class Request:
         if self.files_found is not None:
             files.take(self.files_found)
         elif self.shares and self.verify_files == "epoch":
-            files.look()
+            files.stat()
         return files
 
 

@@ -19,7 +19,7 @@ def matches(dataset: Any) -> bool:
 
 
 def support(request: Request) -> Support:
-    """What of pictures with masks can be shared."""
+    """Support for pictures with masks."""
     pairs = pairs_of(request.base)
     if isinstance(pairs, str):
         return run_in_python(request, pairs)

@@ -40,7 +40,7 @@ def matches(dataset: Any) -> bool:
 
 
 def support(request: Request) -> Support:
-    """What of pictures with labels can be shared: all natively, or what comes before the Python transform."""
+    """Support for pictures with labels: all is native, or the part before the Python transform is shared."""
     files, source, total_bytes = request.files_of(request.base), b"", 0
     if request.shares:
         source, total_bytes = files.fingerprint(), files.total_bytes()
@@ -92,7 +92,7 @@ def _run_in_python(
     if not request.shares:
         return request.support("unshared", in_python, "cache=None", files=files)
     code = [
-        request.look.identify(transforms, "the transform", part=f"{which} transforms")
+        request.fingerprinter.identify(transforms, "the transform", part=f"{which} transforms")
         for which, transforms in (("fixed", head), ("random", tail))
     ]
     init, made_of = fingerprint_init(request, code[1])
@@ -115,7 +115,7 @@ def _run_in_python(
         stages=stages,
         total_bytes=total_bytes,
         made_of=made_of,
-        watch=request.look.watch,
+        watch=request.fingerprinter.watch,
     )
 
 

@@ -34,7 +34,7 @@ def has_stages(kind: type) -> bool:
 
 
 def support(request: Request) -> Support:
-    """What of a staged dataset can be shared: all forms."""
+    """Support for a staged dataset: all forms are shared."""
     if not request.shares:
         return request.support("unshared", "cache=None")
     base = request.base

@@ -1,4 +1,4 @@
-"""Where pictures are that lie in larger files: in archives, databases, tables and buckets.
+"""Where pictures are in larger files: in archives, databases, tables and buckets.
 
 The first row of ``SOURCES`` that matches some paths lists the pictures in them. How to add a row:
 docs/contributing/add-a-source.md.

@@ -52,7 +52,7 @@ MOST_BYTES = 2**30  # of a sample, as of a file
 
 
 def matches(paths: Sequence[str]) -> bool:
-    """Whether all are called like archives. One that is a folder is none."""
+    """Whether all are called like archives. A folder is no archive."""
     is_folder = len(paths) == 1 and os.path.isdir(os.path.expanduser(paths[0]))
     return not is_folder and all(path.lower().endswith(ENDINGS) for path in paths)
 
@@ -161,7 +161,7 @@ def _classes(
     chosen: Sequence[np.ndarray],
 ) -> tuple[np.ndarray, list[str]]:
     """The number of each picture's class, the last folder in its name; and the names of the classes."""
-    of_folder = []  # for each archive: the class of each folder in which a picture lies
+    of_folder = []  # for each archive: the class of each folder that contains a picture
     for members, places in zip(every, chosen, strict=True):
         used = np.flatnonzero(np.bincount(members.folder_of[places], minlength=len(members.folders)))
         of_folder.append({n: members.folders[n][:-1].rpartition("/")[2] for n in used.tolist()})
@@ -184,7 +184,7 @@ def _classes(
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """What a picture is sorted by, as a folder is listed: its folder, then its name there."""
+    """The key by which pictures are sorted, as in a listed folder: the folder, then the name in it."""
     return name.rpartition("/")
 
 
@@ -215,12 +215,12 @@ def expand_ranges(pattern: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Members:
-    """What an archive lists, without its ``.cls`` members.
+    """The members of an archive, without its ``.cls`` members.
 
     Attributes:
         names: The name of each member.
         offsets, lengths: Where its bytes are, uint64 and uint32.
-        folders: The folders in which members lie, each with the slash at its end.
+        folders: The folders that contain members, each with the slash at its end.
         folder_of: The place of each member's folder in ``folders``, uint32.
         order: The places of members, sorted by folder and then by name, uint32; empty: they are in order.
         labels: What the ``.cls`` member beside each says, int64; empty: the archive has no such members.
@@ -291,7 +291,7 @@ class Members:
 
 
 def kept_members(path: str, state: tuple[Any, ...], listed: Callable[[], Members]) -> Members:
-    """What an earlier run has listed of the archive in this state, else what ``listed`` lists now.
+    """The list that an earlier run made of the archive in this state, else the one that ``listed`` makes now.
 
     Args:
         path: The archive's path, or its URL.
@@ -367,7 +367,7 @@ def _kept_as(path: str, state: tuple[Any, ...]) -> Path:
 
 
 def _load(kept: Path) -> Members | None:
-    """What an earlier run has listed; None: nothing, or it cannot be read."""
+    """The list that an earlier run made; None: there is none, or it cannot be read."""
     try:
         with np.load(kept, allow_pickle=False) as arrays:
             found: dict[str, Any] = {name: arrays[name] for name in arrays.files}

@@ -1,4 +1,4 @@
-"""The pictures in a Hugging Face ``datasets.Dataset``, which lie in Arrow files as they were."""
+"""The pictures in a Hugging Face ``datasets.Dataset``, which are stored in Arrow files as they were."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_table(table: Any, image: str | None, label: str | None) -> tuple[Listin
         None: all. ``select``, ``shard``, ``shuffle``, ``train_test_split`` and the like leave such a part.
 
     Raises:
-        SourceError: There is no such column; or its pictures do not lie in files that are mapped into memory.
+        SourceError: There is no such column; or its pictures are not in files that are mapped into memory.
     """
     import datasets
 
@@ -138,7 +138,7 @@ def _column(features: Any, name: str | None, kind: type, argument: str, what: st
 
 
 def _pieces(column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Where the bytes of each value lie in memory: addresses, uint64, and lengths, uint32."""
+    """Where the bytes of each value are in memory: addresses, uint64, and lengths, uint32."""
     import pyarrow as pa
 
     addresses, lengths = [], []

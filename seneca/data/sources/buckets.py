@@ -66,13 +66,13 @@ class Objects:
         """Bytes of an object as it was listed, as a buffer.
 
         Raises:
-            OSError: They cannot be had, or the object is another by now. It names the object.
+            OSError: They cannot be had, or the object has changed. It names the object.
             GivenUp: Another thread has ended the wait.
         """
         return _piece(self._found(container), offset, length, waiting)
 
     def read(self, container: int, offset: int, length: int) -> bytes:
-        """The same, whose wait nobody ends."""
+        """As :meth:`fetch`, with a wait that is never given up."""
         return bytes(self.fetch(container, offset, length, Waiting()))
 
     def are_direct(self) -> bool:
@@ -206,7 +206,7 @@ def _named(error: Exception, scheme: str) -> tuple[int | None, str]:
 
 
 def _is_late(error: Exception) -> bool:
-    """Whether it is a TimeoutError: Python's, or asyncio's, which was another class before Python 3.11."""
+    """Whether it is a TimeoutError: Python's, or asyncio's, which was its own class before Python 3.11."""
     return any(kind.__name__ == "TimeoutError" for kind in type(error).__mro__)
 
 
@@ -374,7 +374,7 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _members(found: Found, waiting: Waiting) -> Members:
-    """What an archive lists, or listed when it had this etag."""
+    """The members of an archive, now or when it had this etag."""
 
     def listed() -> Members:
         read = _Blocks(found, waiting)
@@ -384,7 +384,7 @@ def _members(found: Found, waiting: Waiting) -> Members:
 
 
 class _Blocks:
-    """Reads an archive's headers, one after the other. A block is large while headers lie near each other.
+    """Reads an archive's headers, one after the other. A block is large while headers are near each other.
 
     To read on is cheaper than to ask again: with 20 ms for an answer, a mebibyte more costs less than a
     request.

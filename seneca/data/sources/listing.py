@@ -56,7 +56,7 @@ class Member(NamedTuple):
 
 
 def key_of(name: str) -> str:
-    """What members of one sample have in common in WebDataset's convention: the name up to the first dot of
+    """The key that members of one sample share in WebDataset's convention: the name up to the first dot of
     its last part."""
     folder, slash, last = name.rpartition("/")
     return folder + slash + last.partition(".")[0]
@@ -123,7 +123,7 @@ class Listing:
         return set(zip(pieces["offset"].tolist(), pieces["length"].tolist(), names, labels, strict=True))
 
     def path(self, index: int) -> str:
-        """What a sample is called in messages: its container, and its name in it."""
+        """A sample's name in messages: its container, and its name in it."""
         container = self.containers[int(self.pieces["container"][index])]
         name = self.names[index]
         return f"{container}/{name}" if name else container

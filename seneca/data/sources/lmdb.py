@@ -1,4 +1,4 @@
-"""The pictures in an LMDB database, whose values lie in its file as they were put."""
+"""The pictures in an LMDB database, whose values are stored in its file as they were put."""
 
 from __future__ import annotations
 

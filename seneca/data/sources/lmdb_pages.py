@@ -4,7 +4,7 @@ LMDB itself trusts its file, and a damaged one ends the process. Here damage is 
 
 A database is a tree of pages. Pages 0 and 1 are two versions of its head; the later one counts. A branch page
 has the least key of each page below it. A leaf page has keys with their values. A value that is too large for
-a leaf lies on overflow pages of its own. The format is that of LMDB 0.9: MDB_meta, MDB_page and MDB_node in
+a leaf has overflow pages of its own. The format is that of LMDB 0.9: MDB_meta, MDB_page and MDB_node in
 https://git.openldap.org/openldap/openldap/-/blob/mdb.RE/0.9/libraries/liblmdb/mdb.c.
 """
 

@@ -17,7 +17,7 @@ __all__ = ["pieces_at"]
 def pieces_at(
     addresses: np.ndarray, lengths: np.ndarray
 ) -> tuple[np.ndarray, Sequence[str], np.ndarray, np.ndarray] | None:
-    """Which pieces of which files lie at these addresses; None: something lies in no file.
+    """Find the pieces of files that are mapped at these addresses; None: some are in no file.
 
     Args:
         addresses: Where each value begins, uint64.
@@ -43,7 +43,7 @@ def pieces_at(
 
 
 def _mapped() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Which files are mapped into this process, by address: begin, end, offset in the file, path.
+    """The files that are mapped into this process, by address: begin, end, offset in the file, path.
 
     Raises:
         SourceError: The kernel does not list them, because there is no /proc.
@@ -52,8 +52,8 @@ def _mapped() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
         mappings = file_mappings()
     except OSError as error:
         raise SourceError(
-            f"/proc/self/maps cannot be read ({error.strerror}), so nobody knows in which files the table "
-            "lies; mount /proc, or open the pictures as files"
+            f"/proc/self/maps cannot be read ({error.strerror}), so the files of the table are unknown; "
+            "mount /proc, or open the pictures as files"
         ) from None
     there = [one for one in mappings if not one.path.endswith(" (deleted)")]
     columns = np.array([(one.begin, one.end, one.at) for one in there], np.uint64).reshape(-1, 3)

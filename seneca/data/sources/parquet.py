@@ -28,7 +28,7 @@ COMPARED_BUFFER_BYTES = 1 << 16  # with a buffer pyarrow reads a page, without o
 
 
 class _Table(NamedTuple):
-    """What one file lists.
+    """The pictures of one file.
 
     Attributes:
         members: Names and places of its pictures. Labels are not among them.
@@ -110,7 +110,7 @@ def _list_again(image: str | None, label: str | None, has_labels: bool, path: st
 
 
 def _table(path: str, image: str | None, label: str | None, labelled: bool) -> tuple[_Table, State]:
-    """What a file lists, and what state it is in."""
+    """The pictures of a file, and the file's state."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -275,7 +275,7 @@ class _Column:
                     )
 
     def _names(self, rows: int) -> list[str]:
-        """What each picture is called: its path if the file has one, else the number of its row."""
+        """The name of each picture: its path if the file has one, else the number of its row."""
         leaf = self.leaves.get(f"{self.name}.path")
         if leaf is None or self.file.schema.column(leaf).logical_type.type != "STRING":
             return [str(row) for row in range(rows)]

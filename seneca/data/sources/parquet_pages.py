@@ -82,7 +82,7 @@ class _Damaged(Exception):
 
 
 class Column(NamedTuple):
-    """What a file says of one column in one group of rows.
+    """The metadata of one column in one group of rows.
 
     Attributes:
         rows: The rows of the group.
@@ -144,7 +144,7 @@ def values_of_chunk(read: Read, chunk: Chunk, column: str) -> tuple[np.ndarray, 
 
 
 def columns_of_file(read: Read, size: int, path: str) -> list[list[Column]]:
-    """What a file says of its columns, for each group of rows. pyarrow ends the process if that is damaged.
+    """The metadata of a file's columns, for each group of rows. pyarrow ends the process if that is damaged.
 
     Args:
         read: Reads so many bytes from an offset on.
@@ -340,7 +340,7 @@ def _structure(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """A value of a kind, None for what nobody asks for; and where it ends."""
+    """A value of a kind, None for a kind that is not needed; and where it ends."""
     if kind in INTEGERS:
         return _signed(data, at)
     if kind == STRUCT:

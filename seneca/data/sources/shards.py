@@ -121,7 +121,7 @@ def check_shards(path: str, shards: Sequence[Shard], listing: Listing) -> None:
         listing: What was found in these archives, in the same order.
 
     Raises:
-        SourceError: An archive is another one.
+        SourceError: An archive is not the one that the list names.
     """
     of = listing.pieces["container"]
     for number, shard in enumerate(shards):

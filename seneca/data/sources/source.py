@@ -13,7 +13,7 @@ __all__ = ["ListingOptions", "Source"]
 
 @dataclass(frozen=True)
 class ListingOptions:
-    """What the user says about the pictures in a container. Attributes: see :func:`seneca.open`."""
+    """The user's arguments about the pictures in a container. Attributes: see :func:`seneca.open`."""
 
     extensions: tuple[str, ...]
     labels: Callable[[str], int] | None = None

@@ -1,4 +1,4 @@
-"""Object stores and web servers: what lies there, and bytes of it. One try each, for a thread that waits.
+"""Object stores and web servers: the objects there, and bytes of it. One try each, for a thread that waits.
 
 ::
 
@@ -41,7 +41,7 @@ PACKAGES = {
     "http": "aiohttp",
     "https": "aiohttp",
 }
-"""What has to be installed for each scheme, besides ``fsspec``."""
+"""The package that each scheme needs besides ``fsspec``."""
 
 BY_OBSTORE = ("s3", "gs", "az")
 BY_SIGNED_URLS = ("s3",)  # other clouds may have to be asked for each signature
@@ -89,7 +89,7 @@ def _as_found(url: str, about: dict[str, Any]) -> Found:
         etag = None if time is None else f"{size} {time}"
     if etag is None:
         raise SourceError(
-            f"{url}: its server gives neither an etag nor a time of change, and nobody could see that "
+            f"{url}: its server gives neither an etag nor a time of change, and Seneca could not detect that "
             "it changes; copy it to a server that does"
         )
     for what, text in {"name": url, "etag": etag}.items():
@@ -158,11 +158,11 @@ class Store:
         return {}
 
     def path(self, url: str) -> str:
-        """What the file system calls a URL."""
+        """The file system's name for a URL."""
         return str(self.fs._strip_protocol(url))
 
     def found(self, url: str, waiting: Waiting) -> Found:
-        """What lies at a URL."""
+        """The object at a URL."""
         return _as_found(url, self._call(waiting, STARTS_S, "info", self.path(url)))
 
     def below(self, url: str, waiting: Waiting) -> list[Found]:
@@ -321,7 +321,7 @@ class _Hub(Store):
 
 
 class _Refused(Exception):
-    """What ``obstore`` says in words, with the status of the answer."""
+    """An error of ``obstore``: its text, with the status of the answer."""
 
     def __init__(self, status: int, error: Exception) -> None:
         super().__init__(str(error).split("\n")[0])

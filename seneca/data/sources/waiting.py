@@ -22,11 +22,11 @@ def seconds_for(length: int) -> float:
 
 
 class GivenUp(Exception):
-    """Nobody waits for this any more."""
+    """The wait for this was given up."""
 
 
 class Waiting:
-    """What a thread waits for, until another gives it up."""
+    """The wait of a thread, until another gives it up."""
 
     def __init__(self) -> None:
         self._over = threading.Event()

@@ -48,7 +48,7 @@ class _Place(NamedTuple):
 def members_of_zip(file: int, path: str, size: int) -> Iterator[Member]:
     """The files in an archive, in its order.
 
-    What the list of members says of each is compared with the header before its bytes. If something else lies
+    What the list of members says of each is compared with the header before its bytes. If something else is
     between the member and the next one, its bytes are read, and compared with its checksum.
 
     Args:

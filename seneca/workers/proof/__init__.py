@@ -7,8 +7,8 @@ compares what it makes::
     while it shares      it makes samples anyway                 --> likewise
                          it makes some that it is served again   --> equal to what it was served?
 
-What each sample came to when it was first made lies in the segment as a digest (csrc/store/sn_digests.h). The
-more samples have agreed, the fewer are made again (:mod:`seneca.confidence`).
+What each sample came to when it was first made is kept in the segment as a digest (csrc/store/sn_digests.h).
+The more samples have agreed, the fewer are made again (:mod:`seneca.confidence`).
 
 Examples are made with random generators in fixed states, which are put back afterwards. The dataset's
 fingerprint chooses them.

@@ -1,4 +1,4 @@
-"""What a process compares while it shares: the samples that it makes, with those that other jobs have made.
+"""Comparisons of a process while it shares: the samples that it makes, with those that other jobs have made.
 
 ::
 
@@ -56,7 +56,7 @@ RESERVE_NS = 200_000  # that are kept for samples that are made anyway
 ONE_OF = 4  # served samples is made again at the most, and more of them if the dataset is small
 AT_ONCE = 8  # samples are made again for a comparison: their code is then in the processor's cache
 MOST_TO_COMPARE = 64  # samples that were served and wait for that
-LOOK_EVERY = 8  # batches: how many samples have been compared by all
+COUNT_EVERY = 8  # batches: how many samples have been compared by all
 PROBES_SHARE = 0.25  # of the time for comparing, as long as other forms are compared too
 NOT_COMPARED: tuple[Digests | None, bool] = (None, False)
 
@@ -165,7 +165,7 @@ class Evidence:
     def begin_batch(self) -> None:
         """Called before a batch is made."""
         self._batches += 1
-        if self._batches % LOOK_EVERY != 0:
+        if self._batches % COUNT_EVERY != 0:
             return
         self._draws = self.marks.draws
         # The forms whose payloads can be compared as they are, each with whether too few have been.
@@ -407,7 +407,7 @@ class Evidence:
         return None
 
     def is_stale(self, sample: int, form: int, met: int) -> bool:
-        """Whether a sample that differs only says that the cache is of an earlier time, and nobody disagrees.
+        """Whether a sample that differs only says that the cache is of an earlier time, and no job disagrees.
 
         This job had made it differently before (a file has changed, for example), or a job that has ended,
         and no other is here. Or its file has changed since the segment was made.
@@ -432,9 +432,9 @@ def _once(stages: Stages, sample: int, form: int) -> Example:
 
 
 def unstable_text(sample: int) -> str:
-    """Why nothing can be compared: a sample differs each time that it is made."""
+    """Why nothing can be compared: a sample differs each time it is made."""
     return (
-        f"sample {sample} differs each time that it is made, and draws from none of the global generators "
+        f"sample {sample} differs each time it is made, and draws from none of the global generators "
         "of Python, NumPy and torch"
     )
 

@@ -130,7 +130,7 @@ def _made(stages: Stages, sample: int, forms: Collection[int]) -> Iterator[tuple
 
 
 def _of_item(item: Any) -> Example:
-    """The example of an item, from its bytes as they would lie in a slot."""
+    """The example of an item, from its bytes as they would be in a slot."""
     if type(item) is Private:
         return NOTHING
     return Example(items.lay_out(item).digest() or 1, functools.partial(shape_of, item))
@@ -145,7 +145,7 @@ def _size_of(payload: Payload) -> str:
 
 
 def digest_of_payload(form: int, payload: Any) -> int:
-    """The digest of a payload of this form, as it lies in a slot.
+    """The digest of a payload of this form, as it is in a slot.
 
     Raises:
         DamagedItem: The payload is AUGMENTED, and no item.

@@ -1,4 +1,4 @@
-"""What a job has made itself and found equal, in memory that all its processes see."""
+"""Marks of samples that a job has made itself and found equal, in memory that all its processes see."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ PATIENCE_S = 0.25  # after this time no other example is begun
 
 
 class _Found(NamedTuple):
-    """What a comparison of examples has shown. For ``text`` and ``lasts`` see :meth:`ProofTable.write`."""
+    """The result of a comparison of examples. For ``text`` and ``lasts`` see :meth:`ProofTable.write`."""
 
     verdict: ProofState
     text: str = ""
@@ -52,7 +52,7 @@ class Proof:
         table: What other processes of this dataset have found.
         evidence: Compares the examples.
         vouched: Whether the user has given a key, and so vouches for whatever else items depend on.
-        changed: Says whether the dataset has changed since it was looked at.
+        changed: Says whether the dataset has changed since it was inspected.
 
     Attributes:
         terms: As in the arguments. Other terms may replace them if these share the same.
@@ -74,39 +74,39 @@ class Proof:
         self._evidence = evidence
         self._vouched = vouched
         self._changed = changed
-        self._look: int | None = None  # the look for which ``_holds`` was found
+        self._inspection: int | None = None  # the inspection for which ``_holds`` was found
         self._holds = True
 
-    def holds(self, look: int) -> bool:
-        """Whether to share, in an epoch for which the look of this number was made.
+    def holds(self, inspection: int) -> bool:
+        """Whether to share, in an epoch for which the inspection of this number was made.
 
         Raises:
             BlockingIOError: The segment's lock could not be had; ask again later.
         """
-        if look != self._look:
-            self._holds = self._find(look)
-            self._look = look
+        if inspection != self._inspection:
+            self._holds = self._find(inspection)
+            self._inspection = inspection
         return self._holds and not self._evidence.refuted
 
-    def _find(self, look: int) -> bool:
+    def _find(self, inspection: int) -> bool:
         names, stages = self.terms.names, self.terms.stages
         known = self._proof_table.read(names)
         if known is ProofState.REFUSED:
             return False
         if not may_be_made_again(self.terms):
             why = "the dataset keeps a state, or a generator of its own, which examples would change"
-            self._proof_table.write(names, ProofState.UNPROVABLE, why, look=look)
+            self._proof_table.write(names, ProofState.UNPROVABLE, why, inspection=inspection)
             return True
         try:
             if known is ProofState.UNKNOWN:
-                return self._prove(look, MOST, before=False)
-            # A look sees the files of pictures, in every epoch. What other datasets read shows only in items.
+                return self._prove(inspection, MOST, before=False)
+            # Every inspection sees the files of pictures. What other datasets read shows only in items.
             if (
                 known is ProofState.PROVED
                 and not isinstance(stages, Pictures)
-                and self._proof_table.read(names, look) is ProofState.UNKNOWN
+                and self._proof_table.read(names, inspection) is ProofState.UNKNOWN
             ):
-                return self._prove(look, AGAIN, before=True)
+                return self._prove(inspection, AGAIN, before=True)
             if known is ProofState.PROVED:
                 self._evidence.open_tables()
         except Unlinked:
@@ -116,16 +116,16 @@ class Proof:
             return False
         return True
 
-    def _prove(self, look: int, most: int, *, before: bool) -> bool:
+    def _prove(self, inspection: int, most: int, *, before: bool) -> bool:
         """Make examples, compare them, and write the verdict. Returns whether to share.
 
         Args:
-            look: See :meth:`holds`.
+            inspection: See :meth:`holds`.
             most: How many examples to make.
-            before: Whether these names were proved for an earlier look.
+            before: Whether these names were proved for an earlier inspection.
         """
         samples = _chosen(self.terms)
-        turn = look % len(samples)
+        turn = inspection % len(samples)
         samples = (samples[turn:] + samples[:turn])[:most] if before else samples[:most]
         had_changed = self._changed()
         found = self._compare(samples, before) if self._evidence.forms else _Found(ProofState.PROVED)
@@ -142,7 +142,9 @@ class Proof:
             and not had_changed
         ):
             found = _Found(ProofState.REFUSED, changing_text(found.text))
-        self._proof_table.write(self.terms.names, found.verdict, found.text, look=look, lasts=found.lasts)
+        self._proof_table.write(
+            self.terms.names, found.verdict, found.text, inspection=inspection, lasts=found.lasts
+        )
         return found.verdict is not ProofState.REFUSED
 
     def _compare(self, samples: Sequence[int], before: bool) -> _Found:
@@ -167,7 +169,7 @@ class Proof:
         return _Found(ProofState.PROVED)
 
     def _differs(self, sample: int, form: int, mine: Example, met: int, before: bool) -> _Found:
-        """What it means that an example differs from what this job, or another, has made."""
+        """The verdict if an example differs from what this job, or another, has made."""
         again = functools.partial(example_of, self.terms.stages, sample, form)
         same = stays_the_same(again, mine)
         if same is None:
@@ -180,7 +182,7 @@ class Proof:
         text = _difference(sample, Form(form), mine.shape(), table.shape, who)
         is_stale = self._evidence.is_stale(sample, form, met)
         if before or is_stale:
-            # The dataset has changed since its payloads were made. This job begins anew with its next look.
+            # The dataset has changed since its payloads were made. The next inspection begins anew.
             self._segment.distrust(sample, Form.STORAGE)
         return _Found(ProofState.REFUSED, text, lasts=not is_stale)
 

@@ -14,11 +14,11 @@ from seneca.workers.terms import Names
 __all__ = ["ProofState", "ProofTable"]
 
 TEXT_BYTES = 1024
-MOST_LOOKS = 32  # that all processes of a dataset make together because items bind attributes anew
+MOST_INSPECTIONS = 32  # that all processes of a dataset make together because items bind attributes anew
 
 
 class ProofState(IntEnum):
-    """What examples have shown."""
+    """The verdict of examples."""
 
     UNKNOWN = 0
     PROVED = 1
@@ -27,7 +27,7 @@ class ProofState(IntEnum):
 
 
 class ProofTable:
-    """What the processes of one dataset have found about its examples, in memory that all of them see.
+    """The verdicts of the processes of one dataset about its examples, in memory that all of them see.
 
     A verdict is one word, which also holds a digest of the names that it is about. Processes that write at
     the same time overwrite each other's verdicts. A reader that finds a verdict about other names takes it
@@ -37,13 +37,13 @@ class ProofTable:
     def __init__(self) -> None:
         self._words = shared_zeros(5 + TEXT_BYTES // 8)
 
-    def read(self, names: Names, look: int | None = None) -> ProofState:
-        """The verdict about these names. If ``look`` is given: the verdict of that look at the dataset."""
-        about, verdict = divmod(int(self._words[0 if look is None else 1]), 4)
-        return ProofState(verdict) if about == _about(names, look) else ProofState.UNKNOWN
+    def read(self, names: Names, inspection: int | None = None) -> ProofState:
+        """The verdict about these names. If ``inspection`` is given: the verdict of that inspection."""
+        about, verdict = divmod(int(self._words[0 if inspection is None else 1]), 4)
+        return ProofState(verdict) if about == _about(names, inspection) else ProofState.UNKNOWN
 
     def write(
-        self, names: Names, verdict: ProofState, text: str = "", *, look: int = 0, lasts: bool = True
+        self, names: Names, verdict: ProofState, text: str = "", *, inspection: int = 0, lasts: bool = True
     ) -> None:
         """Write a verdict.
 
@@ -51,20 +51,20 @@ class ProofTable:
             names: The names that it is about.
             verdict: The verdict.
             text: What to say to people.
-            look: The look at the dataset that it comes from.
-            lasts: Whether it also holds for later looks.
+            inspection: The inspection of the dataset that it comes from.
+            lasts: Whether it also holds for later inspections.
         """
         data = text.encode()[:TEXT_BYTES]
         words = self._words.numpy()
         words[3 : 4 + TEXT_BYTES // 8].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
         words[2] = len(data)
-        words[1] = _about(names, look) * 4 + verdict
+        words[1] = _about(names, inspection) * 4 + verdict
         words[0] = _about(names, None) * 4 + (verdict if lasts else ProofState.UNKNOWN)
 
-    def take_look(self) -> bool:
-        """Take one of the looks that are made because items bind attributes anew; False: none is left."""
+    def take_inspection(self) -> bool:
+        """Count an inspection that is made because items bind attributes anew; False: there were too many."""
         self._words[-1] += 1
-        return int(self._words[-1]) <= MOST_LOOKS
+        return int(self._words[-1]) <= MOST_INSPECTIONS
 
     @property
     def text(self) -> str:
@@ -80,8 +80,8 @@ class ProofTable:
 
 
 @functools.lru_cache(maxsize=64)
-def _about(names: Names, look: int | None) -> int:
-    """A digest of names and look: 61 bits, so that a verdict fits beside them."""
+def _about(names: Names, inspection: int | None) -> int:
+    """A digest of names and inspection: 61 bits, so that a verdict fits beside them."""
     source, decoded, augmented = names
-    parts = source, decoded.to_bytes(8, "little"), augmented.to_bytes(8, "little"), repr(look).encode()
+    parts = source, decoded.to_bytes(8, "little"), augmented.to_bytes(8, "little"), repr(inspection).encode()
     return number_of(*parts) >> 3

@@ -6,7 +6,7 @@ from engine import Place, Process
 
 from seneca import errors
 from seneca._core.digests import CHANGED, DIFFERS, EQUAL, NEW, OWN, Digests, compared, mark_words
-from seneca._core.look import look
+from seneca._core.snapshot import snapshot
 from seneca.forms import Form
 
 N, KIND = 200, 77
@@ -64,14 +64,14 @@ def test_what_was_made_outlives_who_made_it(place, kill):
     assert table(here).meet(5, 1 << 20, False) == EQUAL
 
 
-def test_a_look_from_outside_counts_the_same(place):
+def test_a_snapshot_from_outside_counts_the_same(place):
     segments = [place.attach(job_key=key) for key in (1, 2)]
     tables = [table(segment) for segment in segments]
     for sample in range(30):
         for one in tables:
             one.meet(sample, 1 << 20, False)
     with open(place.path, "rb") as file:
-        assert look(file.fileno())["compared"] == {1: {"decoded": 30}, 2: {"decoded": 30}}
+        assert snapshot(file.fileno())["compared"] == {1: {"decoded": 30}, 2: {"decoded": 30}}
     assert compared(segments[0], KIND) == 30 and compared(segments[0], KIND + 1) == 0
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rights import ordinary_rights
 
-from seneca._core.files import LOOKED, look_at
+from seneca._core.files import FILE_STAT, stat_many
 
 
 def table(paths):
@@ -20,7 +20,7 @@ def table(paths):
 def stated(paths):
     stats = map(os.stat, paths)
     found = [(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_mode) for one in stats]
-    return np.array(found, LOOKED)
+    return np.array(found, FILE_STAT)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 64])
@@ -36,11 +36,11 @@ def test_every_file_is_as_os_stat_has_it(tmp_path, threads):
     (tmp_path / "link").symlink_to(paths[7])
     (tmp_path / "folder").symlink_to(tmp_path / "3")
     paths += [tmp_path / "link", tmp_path / "folder" / paths[150].name, tmp_path, "/", f"{tmp_path}/3/"]
-    assert (look_at(*table(paths), threads) == stated(paths)).all()
+    assert (stat_many(*table(paths), threads) == stated(paths)).all()
 
 
 def test_no_files_are_none():
-    assert len(look_at(*table([]), 2)) == 0
+    assert len(stat_many(*table([]), 2)) == 0
 
 
 def gone(path):
@@ -74,12 +74,12 @@ def test_the_first_file_that_cannot_be_asked_is_named_with_its_reason(tmp_path, 
             os.stat(paths[140])
         for threads in (1, 8):
             with pytest.raises(type(wanted.value)) as raised:
-                look_at(*table(paths), threads)
+                stat_many(*table(paths), threads)
             assert (raised.value.errno, raised.value.filename) == (wanted.value.errno, 140)
         paths[140].parent.chmod(0o700)
 
 
-def test_ctrl_c_ends_a_long_look():
+def test_ctrl_c_ends_a_long_stat_many():
     class Interrupted(Exception):
         pass
 
@@ -91,7 +91,7 @@ def test_ctrl_c_ends_a_long_look():
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(Interrupted):
-            look_at(blob, offsets, 1)
+            stat_many(blob, offsets, 1)
             pytest.fail("it went to its end")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

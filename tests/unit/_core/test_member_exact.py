@@ -96,7 +96,7 @@ def test_what_others_have_made_is_served_and_then_nothing_is_held(place, jobs):
     commit(first, ours), commit(second, theirs)
     for member, items in ((first, ours), (second, theirs)):
         waiting = items["awaited"] != 0
-        assert member.look_again(items) and not items["awaited"].any()
+        assert member.check_awaited(items) and not items["awaited"].any()
         assert_served(member, items[waiting])
         member.done(items)
     assert held(place, first, second) == 0
@@ -112,7 +112,7 @@ def test_a_sample_that_is_to_be_made_by_another_is_still_wanted(place, jobs):
     theirs = second.draw(N)[0]
     assert (theirs["target_slot"][waits_for] != NONE).all()
     commit(second, theirs)
-    first.look_again(ours)
+    first.check_awaited(ours)
     assert place.records().seen(first_row(place)).all()
 
 
@@ -125,14 +125,14 @@ def test_who_has_nothing_else_to_do_makes_what_the_other_has_not_drawn(place, jo
     first, second = jobs
     ours = first.draw(64)[0]
     assert awaited(ours, PEER)
-    first.look_again(ours)
+    first.check_awaited(ours)
     assert awaited(ours, PEER), "it may come yet"
-    first.look_again(ours, takes_over=True)
+    first.check_awaited(ours, takes_over=True)
     assert made(ours) == set(range(64)) and (ours["target_slot"] != NONE).all()
     theirs = second.draw(64)[0]
     assert awaited(theirs, COPY) == set(range(64))
     commit(first, ours)
-    second.look_again(theirs)
+    second.check_awaited(theirs)
     assert_served(second, theirs)
 
 
@@ -143,7 +143,7 @@ def test_who_waited_in_vain_makes_all_of_it_and_counts_on_the_other_no_more_unti
     waits_for = awaited(ours, COPY)
     rows = set(ours["peer"][ours["awaited"] == COPY].tolist())
     assert waits_for and len(rows) == 1
-    first.look_again(ours, blamed=rows)
+    first.check_awaited(ours, blamed=rows)
     assert made(ours) == set(range(64))
     assert (ours["target_slot"][sorted(waits_for)] == NONE).all(), "the second has drawn its own part"
     assert made(first.draw(32)[0]) == set(range(64, 96)), "nobody else counts"
@@ -160,10 +160,10 @@ def test_copies_of_who_leaves_or_fails_are_made_by_who_waits(place, jobs):
         second.abort(int(item["target_slot"]))
     failed = set(some["sample"][: len(some) // 2].tolist())
     before = made(ours)
-    first.look_again(ours, takes_over=True)
+    first.check_awaited(ours, takes_over=True)
     assert made(ours) == before | failed and awaited(ours, COPY) == set(some["sample"].tolist()) - failed
     second.close()
-    first.look_again(ours, takes_over=True)
+    first.check_awaited(ours, takes_over=True)
     assert made(ours) == set(range(64))
     commit(first, ours)
     first.done(ours)
@@ -191,7 +191,7 @@ def test_copies_of_who_is_killed_are_made_by_who_waits(place):
         assert reserved == len(awaited(ours, COPY)) > 0
     for _ in range(8):  # who draws looks now and then who lives
         first.draw(0)
-    first.look_again(ours, takes_over=True)
+    first.check_awaited(ours, takes_over=True)
     assert made(ours) == set(range(64))
 
 
@@ -312,12 +312,12 @@ def test_without_the_lock_what_would_be_made_here_is_made_from_storage_and_for_n
 
     with open(place.path) as held_by_another:
         fcntl.flock(held_by_another, fcntl.LOCK_EX)
-        assert not first.look_again(ours)
+        assert not first.check_awaited(ours)
         assert (awaited(ours, COPY), awaited(ours, PEER)) == (waits_for, to_come)
-        assert not first.look_again(ours, takes_over=True)
+        assert not first.check_awaited(ours, takes_over=True)
         assert awaited(ours, COPY) == waits_for and awaited(ours, PEER) == set()
         assert to_come <= made(ours)
-        assert not first.look_again(ours, blamed=ours["peer"][ours["awaited"] == COPY].tolist())
+        assert not first.check_awaited(ours, blamed=ours["peer"][ours["awaited"] == COPY].tolist())
         assert made(ours) == set(range(64))
     commit(second, theirs)
     first.done(ours)

@@ -40,7 +40,7 @@ def test_what_one_client_leaves_another_gets(server, way):
     assert one.get(DATASET, 3) == FILE, "the answer to the SET comes before"
     assert other.get(DATASET, 3) == FILE
     assert other.get(DATASET, 4) is None and other.get(bytes(16), 3) is None
-    seen = one.look(0)
+    seen = one.counts(0)
     assert (seen["hits"], seen["misses"], seen["stored"], seen["bytes"]) == (1, 1, 1, len(FILE))
     assert not seen["left_alone"] and seen["message"] == ""
 
@@ -49,7 +49,7 @@ def test_what_is_there_is_not_replaced(server):
     one = at(server)
     one.put(DATASET, 3, b"first")
     one.put(DATASET, 3, b"second")
-    assert one.get(DATASET, 3) == b"first" and one.look(0)["stored"] == 1
+    assert one.get(DATASET, 3) == b"first" and one.counts(0)["stored"] == 1
 
 
 @pytest.mark.parametrize("length", [1, 31, 32, 33, 4000, 4096, 5_000_000])
@@ -65,7 +65,7 @@ def test_values_of_others_are_missing_and_deleted(server, value):
     assert server.ask("SET", key, value) == "+OK"
     one = at(server)
     assert one.get(DATASET, 7) is None
-    assert one.look(0)["wrong"] == 1
+    assert one.counts(0)["wrong"] == 1
     one.put(DATASET, 7, FILE)
     assert one.get(DATASET, 7) == FILE
 
@@ -75,7 +75,7 @@ def test_a_value_under_the_key_of_another_sample_is_missing(server):
     one.put(DATASET, 1, FILE)
     assert one.get(DATASET, 1) == FILE
     assert server.ask("COPY", f"seneca:{DATASET.hex()}:1", f"seneca:{DATASET.hex()}:2") == ":1"
-    assert one.get(DATASET, 2) is None and one.look(0)["wrong"] == 1
+    assert one.get(DATASET, 2) is None and one.counts(0)["wrong"] == 1
 
 
 def test_a_user_of_the_server(server):
@@ -88,7 +88,7 @@ def test_a_user_of_the_server(server):
     assert at(server).get(DATASET, 1) is None, "it is in another database"
     wrong = at(server, user="trainer", password="guessed")
     assert not wrong.ping(0)
-    assert "WRONGPASS" in wrong.look(0)["message"] and "guessed" not in wrong.look(0)["message"]
+    assert "WRONGPASS" in wrong.counts(0)["message"] and "guessed" not in wrong.counts(0)["message"]
 
 
 def test_a_full_server_keeps_what_it_has_and_is_given_no_more(server):
@@ -100,7 +100,7 @@ def test_a_full_server_keeps_what_it_has_and_is_given_no_more(server):
         for sample in range(1, 20):
             one.put(DATASET, sample, FILE)
             one.get(DATASET, sample)
-        seen = one.look(0)
+        seen = one.counts(0)
         assert seen["refused"] == 1, "after the first refusal nothing is sent for a while"
         assert "OOM" in seen["message"] and not seen["left_alone"]
         assert one.get(DATASET, 0) == FILE
@@ -117,7 +117,7 @@ def test_a_server_that_restarts_is_used_again_at_once(tmp_path):
         server.start()
         assert one.get(DATASET, 0) is None
         one.put(DATASET, 0, FILE)
-        assert one.get(DATASET, 0) == FILE and one.look(0)["failures"] == 0
+        assert one.get(DATASET, 0) == FILE and one.counts(0)["failures"] == 0
 
 
 def test_a_server_that_is_gone_is_left_alone_and_tried_again(tmp_path):
@@ -127,11 +127,11 @@ def test_a_server_that_is_gone_is_left_alone_and_tried_again(tmp_path):
         server.kill()
         for _ in range(50):
             assert one.get(DATASET, 0) is None
-        seen = one.look(0)
+        seen = one.counts(0)
         assert seen["left_alone"] and seen["failures"] == 3 and seen["skipped"] == 47
         server.start()
         until = time.monotonic() + 60
-        while one.look(0)["left_alone"]:
+        while one.counts(0)["left_alone"]:
             one.get(DATASET, 0)
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -151,8 +151,8 @@ def test_a_server_that_is_stopped_costs_three_short_waits(tmp_path):
             assert one.get(DATASET, 0) is None
             waits.append(time.monotonic() - began)
         server.go_on()
-        assert one.look(0)["failures"] == 3 and one.look(0)["skipped"] == 17
-        assert "timed out" in one.look(0)["message"]
+        assert one.counts(0)["failures"] == 3 and one.counts(0)["skipped"] == 17
+        assert "timed out" in one.counts(0)["message"]
         assert sum(wait > 0.09 for wait in waits) == 3, waits
 
 
@@ -202,6 +202,6 @@ def test_wrong_arguments(server):
     with pytest.raises(ValueError, match="16 bytes"):
         one.get(b"short", 0)
     with pytest.raises(IndexError):
-        one.look(1)
+        one.counts(1)
     with pytest.raises(ValueError, match="no address"):
         at(server, address="somewhere")

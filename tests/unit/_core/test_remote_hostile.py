@@ -86,7 +86,7 @@ def test_a_value_longer_than_the_file_is_not_received(most, announced):
         remote = server.remote()
         for sample in range(10):
             assert remote.get(DATASET, sample, most) is None
-        seen = remote.look(0)
+        seen = remote.counts(0)
         assert (seen["wrong"], seen["failures"], seen["left_alone"]) == (3, 3, True)
         assert seen["skipped"] == 7 and server.gets == 3
         limit = most or 64 * MiB
@@ -101,7 +101,7 @@ def test_a_value_that_trickles_is_given_up_whatever_its_length():
         asked.start()
         asked.join(120)  # by its length it would be waited for three hours
         assert got == [None]
-        assert remote.look(0)["failures"] == 1 and "timed out" in remote.look(0)["message"]
+        assert remote.counts(0)["failures"] == 1 and "timed out" in remote.counts(0)["message"]
 
 
 def wrong_bytes():
@@ -118,10 +118,10 @@ def test_a_server_whose_values_are_all_wrong_is_left_alone(answer):
         remote = server.remote()
         for sample in range(MOST_WRONG - 1):
             assert remote.get(DATASET, sample, FILE) is None
-        assert not remote.look(0)["left_alone"], "a few wrong values are deleted, and others take their place"
+        assert not remote.counts(0)["left_alone"], "a few wrong values are deleted, others take their place"
         for sample in range(10):
             assert remote.get(DATASET, sample, FILE) is None
-        seen = remote.look(0)
+        seen = remote.counts(0)
         assert (seen["wrong"], seen["skipped"], seen["left_alone"]) == (MOST_WRONG, 9, True)
         assert "its values are not what hosts have left there" in seen["message"]
         assert server.connections == 1 and server.deletes >= MOST_WRONG - 1
@@ -138,7 +138,7 @@ def test_wrong_values_that_take_long_count_more():
         remote = server.remote()
         for sample in range(MOST_WRONG):
             remote.get(DATASET, sample, FILE)
-        assert remote.look(0)["left_alone"] and server.gets < MOST_WRONG
+        assert remote.counts(0)["left_alone"] and server.gets < MOST_WRONG
 
 
 def test_misses_between_wrong_values_are_forgiven():
@@ -152,5 +152,5 @@ def test_misses_between_wrong_values_are_forgiven():
         remote = server.remote()
         for sample in range(4 * MOST_WRONG):
             assert remote.get(DATASET, sample, FILE) is None
-        seen = remote.look(0)
+        seen = remote.counts(0)
         assert not seen["left_alone"] and seen["wrong"] == 2 * MOST_WRONG and seen["misses"] == 4 * MOST_WRONG

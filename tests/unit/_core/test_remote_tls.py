@@ -48,7 +48,7 @@ def client(port, host="127.0.0.1", ca=None, certificate=(None, None), password=N
 def why(one):
     """Why a server does not serve."""
     assert not one.ping(0) and one.get(DATASET, 0) is None
-    return one.look(0)["message"]
+    return one.counts(0)["message"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -57,7 +57,7 @@ def test_what_one_client_leaves_another_gets(server, authority, host):
     assert one.get(DATASET, 3) is None
     one.put(DATASET, 3, FILE)
     assert one.get(DATASET, 3) == FILE and other.get(DATASET, 3) == FILE
-    assert one.look(0)["failures"] == other.look(0)["failures"] == 0
+    assert one.counts(0)["failures"] == other.counts(0)["failures"] == 0
     with socket.create_connection(("127.0.0.1", server.port)) as plain:
         plain.sendall(b"CLIENT LIST\r\n")
         assert plain.recv(10_000).count(b"laddr=127.0.0.1:%d" % server.tls_port) == 2, "they came by TLS"
@@ -88,7 +88,7 @@ def test_many_threads_use_it_at_a_time(server, authority):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong and one.look(0)["failures"] == 0, one.look(0)["message"]
+    assert not wrong and one.counts(0)["failures"] == 0, one.counts(0)["message"]
     assert [one.get(DATASET, i) for i in range(40)] == files
 
 
@@ -230,7 +230,7 @@ def test_a_handshake_that_stalls_is_given_up_by_all_threads(authority, says):
             thread.start()
         for thread in threads:
             thread.join()
-        seen = one.look(0)
+        seen = one.counts(0)
         assert seen["left_alone"] and seen["failures"] + seen["skipped"] == 160, seen
     assert ended_by == {"client"}
 
@@ -318,8 +318,8 @@ def test_what_is_spoiled_on_the_way_is_missing_and_never_wrong(server, authority
             one = client(mangler.port, ca=authority.file)
             found = [one.get(DATASET, sample) for sample in range(8)]
             assert all(got in (None, file) for got, file in zip(found, files, strict=True))
-            assert one.look(0)["wrong"] == 0, "the checksum of TLS finds it before Seneca's does"
-            hits += one.look(0)["hits"]
+            assert one.counts(0)["wrong"] == 0, "the checksum of TLS finds it before Seneca's does"
+            hits += one.counts(0)["hits"]
     assert hits and mangler.spoiled.total() > 5, mangler.spoiled
 
 
@@ -336,7 +336,7 @@ os.kill(int(sys.argv[3]), signal.SIGKILL)
 for sample in range(50):
     one.put(bytes(16), sample, file)
     assert one.get(bytes(16), sample) is None
-print(one.look(0)["left_alone"])
+print(one.counts(0)["left_alone"])
 """
 
 
@@ -353,7 +353,7 @@ import sys
 from seneca._runtime.remote_servers import parse_remote
 from seneca.cache.remote import RemoteCache
 one = RemoteCache(parse_remote(sys.argv[1]))
-print(one.handle.ping(0), one.handle.look(0)["message"])
+print(one.handle.ping(0), one.handle.counts(0)["message"])
 """
 
 

@@ -297,13 +297,13 @@ def hold_some(pipe, place):
 
 
 @pytest.mark.parametrize("draws", [0, 4, 8])
-def test_who_finds_one_dead_looks_at_everybody(draws):
+def test_who_finds_one_dead_checks_everybody(draws):
     with Place(100) as place:
         first = Remote(place, 1)
         member = place.member(place.attach(2))
         last = Remote(place, 3)
         rows = place.records().rows
-        for _ in range(draws):  # now and then one of the rows is looked at, the next one next
+        for _ in range(draws):  # now and then one of the rows is checked, the next one next
             member.done(member.draw(1)[0])
         for dead in (first, last):
             dead.process.kill()

@@ -8,7 +8,7 @@ from engine import Place, Process
 from sizes import size
 
 from seneca import errors
-from seneca._core.look import look
+from seneca._core.snapshot import snapshot
 from seneca._core.telemetry import CAUSES, NAME_BYTES, publish_work
 
 NUMBERS = (
@@ -16,7 +16,7 @@ NUMBERS = (
     *("epoch", "place", "places", "threads", "batch_size", "rank", "ranks"),
 )
 FORMS = ("storage", "encoded", "decoded", "augmented")
-LOOKS = size(3000, 30_000)
+SNAPSHOTS = size(3000, 30_000)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def work_from(first, name="train.py --lr 0.1", step=1):
 def seen(place):
     """What the rows publish, those that publish something, in the order of rows."""
     with open(place.path, "rb") as file:
-        return [row[5] for row in look(file.fileno())["rows"] if row[5] is not None]
+        return [row[5] for row in snapshot(file.fileno())["rows"] if row[5] is not None]
 
 
 def test_what_is_published_is_seen(place):
@@ -118,7 +118,7 @@ def test_who_has_left_cannot_publish(place):
 
 
 def test_nothing_is_seen_that_was_not_published_at_once(place):
-    """A process publishes without a pause, each time one number everywhere. No look finds two of them."""
+    """A process publishes without a pause, each time one number everywhere. No snapshot finds two of them."""
     place.attach(1)
 
     def publish_on(pipe):
@@ -129,11 +129,11 @@ def test_nothing_is_seen_that_was_not_published_at_once(place):
             publish_work(segment, work_from(n, name=f"{n}", step=0))
             n += 1
 
-    found, looks = set(), 0
+    found, snapshots = set(), 0
     with Process(publish_on) as child:
         child.receive()
-        while looks < LOOKS or len(found) < LOOKS / 100:
-            looks += 1
+        while snapshots < SNAPSHOTS or len(found) < SNAPSHOTS / 100:
+            snapshots += 1
             for work in seen(place):
                 numbers = [work[name] for name in NUMBERS]
                 for name in ("served", "stall_ns", "spent_ns"):

@@ -62,23 +62,23 @@ def test_a_worker_stages_what_its_member_reserved_and_another_job_is_served_it()
 def test_a_copy_says_what_its_writers_job_had_seen_of_the_files():
     with Place(100, 64 * PAGE, split=ALL_STAGED) as place:
         ours, theirs = place.attach(1), place.attach(2)
-        here, there = planner(place, ours, look=7), planner(place, theirs, seed=1)
+        here, there = planner(place, ours, files_name=7), planner(place, theirs, seed=1)
         worker, other = place.worker(ours, copy_bytes=100), place.worker(theirs, copy_bytes=100)
         row, generation, claims = here.claims(here.draw(8)[0])
         prepare(worker, worker.begin(claims, row, generation)[0])
-        worker.name_look(2**32 - 1)
+        worker.name_files(2**32 - 1)
         looked_up, _, _ = worker.begin(claims_of(range(90, 100)), NONE, 0)
         prepare(worker, looked_up)
         row, generation, claims = there.claims(there.draw(100)[0])
         items, _, _ = other.begin(claims, row, generation)
         seen = {
-            int(item["sample"]): other.look(int(item["source_slot"]))
+            int(item["sample"]): other.files_name(int(item["source_slot"]))
             for item in items
             if item["source"] == AUGMENTED
         }
-        drawn_here = [sample for sample, look in seen.items() if look == 7]
+        drawn_here = [sample for sample, name in seen.items() if name == 7]
         assert len(drawn_here) == 8
-        assert {look for sample, look in seen.items() if sample not in drawn_here} <= {2**32 - 1}
+        assert {name for sample, name in seen.items() if sample not in drawn_here} <= {2**32 - 1}
         other.done(items)
         for participant in (worker, other, here, there):
             participant.close()

@@ -47,18 +47,18 @@ def test_who_made_it_reserves_piece_by_piece(place):
     assert segment.reserved_bytes == 8 * MiB
 
 
-def test_others_look_whether_it_goes_on_and_do_it_where_it_does_not(place):
+def test_others_check_whether_it_goes_on_and_do_it_where_it_does_not(place):
     maker, other = place.attach(first_bytes=MiB), place.attach(2)
     of_maker, of_other = Growth(maker, "mine", "/dev/shm"), Growth(other, "mine", "/dev/shm")
     for _ in range(3):
         of_maker.step()
-        assert of_other.step() == growth.LOOK_EVERY_S
+        assert of_other.step() == growth.CHECK_EVERY_S
     assert other.reserved_bytes == 4 * MiB
     assert [of_other.step() for _ in range(5)] == [0.0] * 4 + [None], "the maker was killed"
     assert other.reserved_bytes == 8 * MiB and of_maker.step() is None
 
 
-def test_of_two_that_go_on_at_once_one_looks_again(place):
+def test_of_two_that_go_on_at_once_one_checks_again(place):
     class Raced:
         created, payload_bytes, reserved_bytes, tried = True, 8 * MiB, MiB, 0
 
@@ -69,9 +69,9 @@ def test_of_two_that_go_on_at_once_one_looks_again(place):
 
     segment = Raced()
     steps = Growth(segment, "mine", "/dev/shm")
-    assert [steps.step() for _ in range(2)] == [growth.LOOK_EVERY_S] * 2 and segment.tried == 1
+    assert [steps.step() for _ in range(2)] == [growth.CHECK_EVERY_S] * 2 and segment.tried == 1
     segment.reserved_bytes += MiB
-    assert steps.step() == growth.LOOK_EVERY_S and segment.tried == 1, "the other goes on"
+    assert steps.step() == growth.CHECK_EVERY_S and segment.tried == 1, "the other goes on"
     steps.step()
     assert segment.tried == 2, "it does not"
 
@@ -150,7 +150,7 @@ def test_a_cache_is_there_at_once_and_whole_soon(name):
 
 def test_a_process_that_joins_goes_on_where_the_maker_was_killed(name, monkeypatch):
     def make(pipe):
-        monkeypatch.setattr(growth, "LOOK_EVERY_S", 3600)
+        monkeypatch.setattr(growth, "CHECK_EVERY_S", 3600)
         monkeypatch.setattr(growth.Growth, "step", lambda self: 3600.0)
         cache = SampleCache.create(name, Dataset(), cache_bytes="8MiB")
         pipe.send(cache.stats()["reserved_bytes"])

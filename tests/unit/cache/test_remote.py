@@ -79,7 +79,7 @@ def test_a_name_is_looked_up_again_once_its_server_is_gone(tmp_path, monkeypatch
         one = RemoteCache(parse_remote(f"redis://server:{server.port}?insecure=true"))
         with pytest.warns(UserWarning, match="does not serve"):
             one.begin()
-        while not one.handle.look(0)["left_alone"]:
+        while not one.handle.counts(0)["left_alone"]:
             assert not one.handle.ping(0)
         addresses["server"] = "127.0.0.1"
         one.begin()
@@ -87,7 +87,7 @@ def test_a_name_is_looked_up_again_once_its_server_is_gone(tmp_path, monkeypatch
         while not one.handle.ping(0):
             assert time.monotonic() < until
             time.sleep(0.01)
-        assert one.stats() == {f"server:{server.port}": one.handle.look(0)}
+        assert one.stats() == {f"server:{server.port}": one.handle.counts(0)}
 
 
 def test_nowhere_is_refused_at_once():

@@ -110,7 +110,7 @@ def test_names_are_of_the_part_below_the_root(tmp_path, monkeypatch, root):
 
 def test_a_path_with_a_nul_is_refused(tmp_path):
     files = PictureFiles(str(tmp_path), [(f"{tmp_path}/a\0b.jpg", 0), (f"{tmp_path}/c.jpg", 1)])
-    for ask in (files.look, files.names, files.path_table):
+    for ask in (files.stat, files.names, files.path_table):
         with pytest.raises(ValueError, match="NUL character; rename it"):
             ask()
 
@@ -144,29 +144,29 @@ def target_changed(path):
     [changed_in_place, replaced, touched, linked_elsewhere, target_changed],
     ids=lambda f: f.__name__,
 )
-def test_the_next_look_at_the_same_dataset_finds_one_changed_file_among_many(tmp_path, change):
+def test_the_next_stat_of_the_same_dataset_finds_one_changed_file_among_many(tmp_path, change):
     touch(tmp_path, *(f"a/{i}.jpg" for i in range(300)))
     (tmp_path / "a" / "link.jpg").symlink_to(tmp_path / "a" / "3.jpg")
     dataset = ImageFolder(tmp_path)
     before = dataset.fingerprint()
-    files_of(dataset).look()
+    files_of(dataset).stat()
     assert dataset.fingerprint() == before
     change(tmp_path / "a" / ("link.jpg" if change is target_changed else "77.jpg"))
-    assert dataset.fingerprint() == before, "a fingerprint is of the last look"
-    files_of(dataset).look()
+    assert dataset.fingerprint() == before, "a fingerprint is of the last stat()"
+    files_of(dataset).stat()
     assert dataset.fingerprint() not in (before, b"")
     assert dataset.fingerprint() == ImageFolder(tmp_path).fingerprint(), "as another job finds it"
 
 
 def test_a_file_with_its_size_and_time_set_back_is_found_by_its_ends_if_these_are_read(tmp_path):
-    """A look of a job that has looked before finds what one that begins now finds."""
+    """A stat() of a job that has asked before finds what one that begins now finds."""
     touch(tmp_path, "a/1.jpg")
     dataset, path = ImageFolder(tmp_path), tmp_path / "a" / "1.jpg"
     before = dataset.fingerprint()
     status = os.stat(path)
     path.write_bytes(b"y")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    files_of(dataset).look()
+    files_of(dataset).stat()
     assert dataset.fingerprint() == ImageFolder(tmp_path).fingerprint() != before
 
 
@@ -184,10 +184,10 @@ def test_ctimes_show_which_samples_have_changed(tmp_path):
     assert files.changed_since(before) is None
     for index in (6, 3):
         move_ctime(files.path_of(index), before)
-    assert files.changed_since(before) is None and files.seen().name == name, "as the last look has them"
+    assert files.changed_since(before) is None and files.seen().name == name, "as the last stat() has them"
     assert files.ctime(3) > before, "now"
     fingerprint = files.fingerprint()
-    files.look()
+    files.stat()
     samples, ctimes = files.changed_since(before)
     assert samples.tolist() == [3, 6] and ctimes.tolist() == [files.ctime(3), files.ctime(6)]
     assert files.newest_ctime() == ctimes.max() and files.seen().name != name
@@ -202,7 +202,7 @@ def test_a_pair_has_changed_with_its_mask(tmp_path):
     before = files.newest_ctime()
     for path in (paths[1], paths[4]):
         move_ctime(path, before)
-    files.look()
+    files.stat()
     samples, ctimes = files.changed_since(before)
     assert samples.tolist() == [0, 2]
     assert ctimes.tolist() == [os.stat(paths[1]).st_ctime_ns, os.stat(paths[4]).st_ctime_ns]

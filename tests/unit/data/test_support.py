@@ -249,7 +249,7 @@ def test_what_has_no_names_for_its_samples_is_not_shared(dataset, why):
     assert (grade.name, grade.stages, grade.why) == ("unshared", None, (why,))
 
 
-def test_without_a_cache_only_pictures_are_looked_at(picture_folder):
+def test_without_a_cache_only_pictures_are_inspected(picture_folder):
     assert inspect_dataset(Locked(5), shares=False).why == ("cache=None",)
     assert inspect_dataset(seneca.ImageFolder(picture_folder, OURS), shares=False).name == "native"
 

@@ -34,12 +34,12 @@ def place():
 
 
 def touch(files, *samples):
-    """Move the ctimes of these files, and look."""
+    """Move the ctimes of these files, and ask for them."""
     before = files.newest_ctime()
     for sample in samples:
         while files.ctime(sample) <= before:  # the kernel's clock of files goes by milliseconds
             os.chmod(files.path_of(sample), 0o600)
-    files.look()
+    files.stat()
 
 
 def states(suspects):
@@ -49,7 +49,7 @@ def states(suspects):
 def test_files_that_have_not_changed_since_are_no_suspects(files, place):
     segment = place.attach(newest_ctime=files.newest_ctime())
     suspects = Suspects(np.zeros(N, np.uint32))
-    assert suspects.begin(files, segment) is None and suspects.look == files.seen().name != 0
+    assert suspects.begin(files, segment) is None and suspects.files_name == files.seen().name != 0
     assert not any(suspects.has(sample) or suspects.has_changed(sample) for sample in range(N))
 
 
@@ -67,9 +67,9 @@ def test_each_that_has_changed_is_one_until_it_was_compared(files, place):
     suspects.clear(2)
     assert [sample for sample in range(N) if suspects.has(sample)] == [7]
     assert [sample for sample in range(N) if suspects.has_changed(sample)] == [2, 7]
-    files.look()
+    files.stat()
     suspects.begin(files, segment)
-    assert (states(suspects)[2], states(suspects)[7]) == (COMPARED, SUSPECT), "also after another look"
+    assert (states(suspects)[2], states(suspects)[7]) == (COMPARED, SUSPECT), "also after another stat()"
     touch(files, 2)
     suspects.begin(files, segment)
     assert (states(suspects)[2], states(suspects)[7]) == (SUSPECT, SUSPECT), "it has changed again"
@@ -111,7 +111,7 @@ def test_what_was_compared_with_one_segment_was_not_with_another(files, place):
 
 def test_a_segment_that_is_made_after_the_change_knows_it_but_servers_may_not(files, folder, place):
     suspects = Suspects(np.zeros(N, np.uint32))
-    files.look()
+    files.stat()
     touch(files, 5)
     segment = place.attach(newest_ctime=files.newest_ctime())
     suspects.begin(files, segment)

@@ -143,7 +143,7 @@ def test_captions_are_no_boxes(tmp_path):
     assert not has_boxes(wrapped(dataset))
 
 
-def test_a_native_look_does_not_walk_over_all_annotations(dataset, monkeypatch):
+def test_a_native_inspection_does_not_walk_over_all_annotations(dataset, monkeypatch):
     def walk(*given):
         raise AssertionError("a million annotations take minutes")
 
@@ -160,6 +160,6 @@ def test_a_dataset_that_changes_in_an_epoch_is_named(dataset):
     next(epoch)
     names = dataset.ids if hasattr(dataset, "ids") else dataset.targets
     names.reverse()
-    boxes_of(wrap)  # a look, as of explain()
+    boxes_of(wrap)  # an inspection, as of explain()
     with pytest.raises(RuntimeError, match="change the dataset between two epochs"):
         list(epoch)

@@ -24,7 +24,7 @@ def goes_on_everywhere(make, *, epochs=2, then=True):
     """Save at every step of two epochs; what is resumed there is what the run has done, to the bit.
 
     ``make`` makes a loader as the script would that is started anew. ``then``: the next epoch as well, which
-    hangs on a generator's state. The small size resumes within each epoch, and at both ends of the first.
+    depends on a generator's state. The small size resumes within each epoch, and at both ends of the first.
     """
     torch.manual_seed(1)
     whole, states = [], []

@@ -114,10 +114,10 @@ def test_what_another_mapping_writes_counts_each_time(path, kind, in_memory):
 
 
 def test_a_small_one_is_watched_by_its_content(path):
-    value, look = np.memmap(path, np.int64, "r+", shape=(2,)), Fingerprinter()
-    look.identify(value)
+    value, fingerprinter = np.memmap(path, np.int64, "r+", shape=(2,)), Fingerprinter()
+    fingerprinter.identify(value)
     value[0] = 7
-    assert look.watch.changed()
+    assert fingerprinter.watch.changed()
 
 
 def test_a_write_into_a_file_in_memory_counts():

@@ -45,10 +45,10 @@ def test_a_method_that_comes_to_run_counts_with_all_it_reads():
 
 
 def test_a_whole_fingerprint_counts_all():
-    look = [
+    names = [
         Fingerprinter().identify(made(HEAD.format(1, unread, "return self.read"))).here for unread in (1, 2)
     ]
-    assert look[0] != look[1]
+    assert names[0] != names[1]
 
 
 def test_a_lock_counts_though_nobody_reads_it():

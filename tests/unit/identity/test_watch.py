@@ -1,4 +1,4 @@
-"""Whether what was looked at is still the same."""
+"""Whether objects that were fingerprinted are still the same."""
 
 import functools
 import types
@@ -95,12 +95,12 @@ class Holding:
         self.words, self.none, self.nested = {"a", "b"}, set(), {"x": [{1, 2}, {frozenset({3})}, {}, []]}
 
 
-def test_what_a_look_has_met_is_the_same_until_it_changes():
-    holding, look = Holding(), Fingerprinter()
-    look.identify(holding)
-    assert not look.watch.changed()
+def test_what_a_fingerprinter_has_met_is_the_same_until_it_changes():
+    holding, fingerprinter = Holding(), Fingerprinter()
+    fingerprinter.identify(holding)
+    assert not fingerprinter.watch.changed()
     holding.nested["x"][0].add(9)
-    assert look.watch.changed()
+    assert fingerprinter.watch.changed()
 
 
 # Attributes

@@ -64,7 +64,7 @@ def test_the_order_of_loaders_does_not_matter():
     assert shares(needs[::-1], 8) == shares(needs, 8)[::-1]
 
 
-def test_one_look_changes_nothing_and_two_that_agree_do():
+def test_one_sample_changes_nothing_and_two_that_agree_do():
     threads = Threads(now=4, most=32)
     assert threads.follow(20, full=False) == 4
     assert threads.follow(20, full=False) == 8
@@ -96,7 +96,7 @@ def test_a_number_is_from_one_to_the_most():
 @pytest.mark.parametrize("share", [0.3, 0.9, 1.0, 1.6, 2.0, 3.2, 7.7, 16.0])
 @pytest.mark.parametrize("full", [True, False])
 def test_a_steady_share_that_trembles_is_followed_once(share, full):
-    """Thirty looks are a minute. A mean of six seconds differs by 3 %, if steps of 200 ms do by 30 %."""
+    """Thirty samples are a minute. A mean of six seconds differs by 3 %, if steps of 200 ms do by 30 %."""
     for seed in range(50):
         random_ = random.Random(seed)
         threads = Threads(now=4, most=64)

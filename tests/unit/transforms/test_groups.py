@@ -171,4 +171,4 @@ def test_what_is_refused_of_groups_says_which_member(v, make, words):
 @BOTH
 def test_a_member_on_a_tensor_is_refused_as_it_is_alone(v):
     steps = [v.CenterCrop(20), v.PILToTensor(), v.RandomApply([v.ColorJitter(0.1)])]
-    assert "ColorJitter works on a uint8 tensor" in recognise(v.Compose(steps))
+    assert "ColorJitter gives different pixels on a uint8 tensor" in recognise(v.Compose(steps))

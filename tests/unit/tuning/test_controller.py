@@ -58,9 +58,9 @@ def seen(jobs=ONE, what=None, *, seconds=2.0, cold=None, free=5_000_000_000):
 
 @pytest.fixture
 def quickly(tmp_path, monkeypatch):
-    """Profiles in a folder of the test's own; looks and changes without delay."""
+    """Profiles in a folder of the test's own; steps and changes without delay."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(adapt, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(adapt, "STEP_EVERY_S", 0.0)
     monkeypatch.setattr(decision, "CHANGE_EVERY_S", 0.0)
     monkeypatch.setattr(decision, "ENOUGH", 8)
 
@@ -121,17 +121,17 @@ def test_who_joins_follows_and_what_the_user_wants_stays(picture_folder, monkeyp
 
 
 @pytest.mark.usefixtures("quickly")
-def test_who_joins_while_the_first_looks_is_not_overlooked(picture_folder, monkeypatch):
+def test_who_joins_while_the_first_measures_is_not_overlooked(picture_folder, monkeypatch):
     monkeypatch.setattr(decision, "WORTH", 0.0)  # any reason will do
     dataset, loader = native(picture_folder, cache="both-begin")
     others = []
 
-    def look(*arguments):
+    def measured(*arguments):
         others.append(seneca.SampleCache.join("both-begin", dataset, job="other"))
         others[0].segment.publish_pace(int(time.monotonic()) + 1, 1000)
         return quick(*arguments)
 
-    monkeypatch.setattr(adapt, "quick", look)
+    monkeypatch.setattr(adapt, "quick", measured)
     list(loader)
     changes = loader.stats()["cache"]["split_changes"]
     others[0].close()
@@ -184,11 +184,11 @@ class Loader:
     """What one reports to its adapter."""
 
     def __init__(self, cache, clock):
-        self.clock, self.delivered, self.looks = clock, 0, 0
+        self.clock, self.delivered, self.searches = clock, 0, 0
         self.adapter = adapt.SplitController(cache, self._known, ONE, ROUND.samples)
 
     def _known(self, cache_bytes):
-        self.looks += 1
+        self.searches += 1
         return ROUND, "a test"
 
     def progress(self):
@@ -215,7 +215,7 @@ def test_a_first_choice_that_was_not_to_be_made_is_made_later(clock):
     loader.train(20)
     assert len(cache.changes) == 1 and cache.changes[0].startswith("by a test: ")
     assert split_of(cache.shares) == solve(ROUND, ONE).split
-    assert loader.looks == 1
+    assert loader.searches == 1
 
 
 def test_a_change_waits_for_the_lock(clock):
@@ -242,7 +242,7 @@ def test_a_pause_between_epochs_is_not_the_training_step_s(clock, to_the_end):
         clock.now += 40.0  # a validation
 
 
-def test_the_pace_of_epochs_that_are_shorter_than_a_look_is_known(clock):
+def test_the_pace_of_epochs_that_are_shorter_than_a_step_is_known(clock):
     cache = Cache()
     loader = Loader(cache, clock)
     for _ in range(20):
@@ -251,10 +251,10 @@ def test_the_pace_of_epochs_that_are_shorter_than_a_look_is_known(clock):
     assert cache.row[3] == 200
 
 
-def test_what_was_done_in_epochs_shorter_than_a_look_is_looked_at(clock):
+def test_what_was_done_in_epochs_shorter_than_a_step_counts(clock):
     loader = Loader(Cache(), clock)
     seen = []
-    loader.adapter._look = lambda now, done: seen.append(loader.adapter._recent.spent.times[0])
+    loader.adapter._step = lambda now, done: seen.append(loader.adapter._recent.spent.times[0])
 
     def progress():
         n = loader.delivered
@@ -299,15 +299,15 @@ def test_who_follows_publishes_the_pace_of_the_last_minute(clock):
     assert cache.row[3] == 100
 
 
-def test_who_follows_does_not_look_before_it_takes_over(clock):
+def test_who_follows_searches_no_profile_before_it_takes_over(clock):
     cache = Cache(others=((False, 2, 10**6, 500),))
     cache.changes.append("by somebody")
     loader = Loader(cache, clock)
     loader.train(40)
-    assert loader.looks == 0
+    assert loader.searches == 0
     cache.others, cache.shares = (), (0, 0, 0, 10000)
     loader.train(40, batch=10**5)
-    assert loader.looks == 1
+    assert loader.searches == 1
     assert "1 job in place of 2" in cache.changes[1]
 
 
@@ -321,14 +321,14 @@ def test_what_is_seldom_seen_is_waited_for(picture_folder, monkeypatch):
         for count in range(1, 100):  # one of each in two seconds
             spent = Spent((count,) * 4, (0.01 * count,) * 4, 1000 * count, 5000 * count)
             adapter.tick(lambda spent=spent: adapt.WorkDone(spent, 0, None, False, 3000))
-            clock[0] += adapt.LOOK_EVERY_S
+            clock[0] += adapt.STEP_EVERY_S
         why = [change["why"] for change in cache.stats()["split_changes"]]
     assert why[0] == "by default: a test" and "its rates are known now" in why[1]
 
 
 @pytest.mark.usefixtures("quickly")
 @pytest.mark.parametrize("what", ["damaged", "gone"])
-def test_nothing_that_goes_wrong_in_looking_stops_a_loader(picture_folder, monkeypatch, tmp_path, what):
+def test_nothing_that_goes_wrong_in_measuring_stops_a_loader(picture_folder, monkeypatch, tmp_path, what):
     monkeypatch.setattr(decision, "ENOUGH", 10**9)  # so that what is seen meanwhile changes nothing
     if what == "damaged":
         for path in picture_folder.rglob("*.jpg"):

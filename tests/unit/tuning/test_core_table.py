@@ -155,7 +155,7 @@ def test_a_stopped_process_that_has_the_lock_holds_nobody_up(path, monkeypatch):
         with pytest.raises(TimeoutError, match="stopped process"):
             CoreTable(path)
         board.close()
-    assert os.path.exists(path), "nobody could look whether it is in use"
+    assert os.path.exists(path), "nobody could check whether it is in use"
 
 
 def test_more_loaders_than_rows_are_refused(path, monkeypatch):

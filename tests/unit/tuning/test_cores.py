@@ -97,7 +97,7 @@ def test_threads_that_are_not_needed_rest(host):
     assert loader.applied == [2, 1], "and it stays so"
 
 
-def test_they_settle_within_three_looks(host):
+def test_they_settle_within_three_samples(host):
     loader = Loader(host)
     loader.work(6, cpu=1.2, stalled=0.0)
     assert loader.share.threads == 2
@@ -178,7 +178,7 @@ def test_a_loader_whose_iterator_was_dropped_needs_nothing(host, board):
     assert share.threads == 4
 
 
-def test_epochs_shorter_than_a_look_add_up(host):
+def test_epochs_shorter_than_a_sample_add_up(host):
     loader = Loader(host)
     for _ in range(20):
         loader.work(0.5, cpu=0.5, stalled=0.0, ended=True)

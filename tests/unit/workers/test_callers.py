@@ -15,9 +15,9 @@ class Asked(Dataset):
         return 4
 
     def __getitem__(self, index):
-        return self.look()
+        return self.ask()
 
-    def look(self):
+    def ask(self):
         fetcher, init = asking_fetcher(), init_of_worker()
         if not any(one is fetcher for one in self.fetchers):
             self.fetchers.append(fetcher)

@@ -13,7 +13,7 @@ from seneca.workers import batch
 
 
 class Stepped(torch.utils.data.Dataset):
-    """Its items hang on shared memory."""
+    """Its items depend on shared memory."""
 
     def __init__(self):
         self.step = torch.zeros(1, dtype=torch.int64).share_memory_()

@@ -268,8 +268,10 @@ def test_no_password_is_pickled_but_for_a_worker():
 
 
 def test_tallies_of_workers_and_epochs_add_up():
-    look = dict.fromkeys(("hits", "misses", "skipped", "stored", "refused", "failures", "wrong", "bytes"), 0)
-    none = look | {"get_s": 0.0, "left_alone": False, "message": ""}
+    counts = dict.fromkeys(
+        ("hits", "misses", "skipped", "stored", "refused", "failures", "wrong", "bytes"), 0
+    )
+    none = counts | {"get_s": 0.0, "left_alone": False, "message": ""}
     tallies = Tallies(["a"])
     tallies.add("a", 0, none | {"hits": 3, "get_s": 0.5}, None)
     tallies.add("a", 0, none | {"hits": 5, "get_s": 1.0}, none | {"hits": 3, "get_s": 0.5})

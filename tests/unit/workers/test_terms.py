@@ -41,11 +41,17 @@ def test_what_was_made_is_good_on_terms_of_the_same_names():
         assert not TERMS.shares_as(other)
 
 
-def test_a_batch_is_a_list_that_keeps_its_look_in_a_pickle():
+def test_a_batch_is_a_list_that_keeps_its_inspection_in_a_pickle():
     batch = PlannedBatch.of([3, 1], 7, TERMS.names, 5)
     batch.names, batch.row, batch.generation, batch.claims = TERMS.names, 4, 9, None
     again = pickle.loads(pickle.dumps(batch))
     assert again == [3, 1] and type(again) is PlannedBatch
-    assert (again.look, again.found, again.row, again.generation, again.log) == (7, TERMS.names, 4, 9, None)
+    assert (again.inspection, again.found, again.row, again.generation, again.log) == (
+        7,
+        TERMS.names,
+        4,
+        9,
+        None,
+    )
     assert (again.files, again.epoch) == (5, None)
     assert type(Batch.of((), 0, None)) is Batch

@@ -26,7 +26,7 @@ CORES = "SENECA_ANALYZE_DEEP"  # the environment's variable: how many cores the 
 WARM_UP = 5  # steps, which do not count: a script's first steps also compile, tune and allocate
 AS_IT_IS, REPLAYED, HELD = 30, 30, 8  # steps, steps, batches
 WANTED = WARM_UP + AS_IT_IS + REPLAYED  # batches
-LOOK_S, ALONE_S = 4.0, 4.0  # for the files of some samples; for each number of workers
+SAMPLE_S, ALONE_S = 4.0, 4.0  # for the files of some samples; for each number of workers
 TAKE_S, APART_S = 2.0, 10e-3  # for taking batches of Seneca's; between two of them
 MOST_FILES = 4096
 MEASURED = "measured"  # a file in the trace: rank 0 has measured
@@ -151,8 +151,8 @@ def used():
 
 
 def measure(loader):
-    """What a loader takes for its samples without any step."""
-    seen = look(loader)
+    """Measure the time that a loader takes for its samples without any step."""
+    seen = sample_batches(loader)
     drawn = seen.pop("drawn")
     cores = int(os.environ[CORES])
     return {
@@ -173,7 +173,7 @@ def length(sized):
         return None
 
 
-def look(loader):
+def sample_batches(loader):
     """Make some batches in this process, and see which files that opens.
 
     Returns:
@@ -185,7 +185,7 @@ def look(loader):
     with files_opened() as files:
         for batch in plain_loader(loader, sampler, 0):
             batches, size = batches + 1, size + bytes_of(batch)
-            if batches >= 2 and time.monotonic() > began + LOOK_S:
+            if batches >= 2 and time.monotonic() > began + SAMPLE_S:
                 break
     if not batches:
         raise ValueError("the loader gives no batches")
@@ -243,7 +243,7 @@ def sampler_of(loader):
 
 
 def forever(sampler):
-    """What a sampler gives, epoch after epoch. It ends if an epoch is empty."""
+    """The items of a sampler, epoch after epoch. It ends if an epoch is empty."""
     given = True
     while given:
         given = False
@@ -335,7 +335,7 @@ def _opened(event, arguments):
 
 
 def with_seneca(loader):
-    """What Seneca's native path takes for the same samples, if it is installed here and can run them."""
+    """Measure Seneca's native path with the same samples, if it is installed here and can run them."""
     try:
         seneca = importlib.import_module("seneca")  # the script's, which may have none
         profile = seneca.profile(loader.dataset, batch_size=loader.batch_size or 1, fresh=True)

@@ -115,7 +115,7 @@ class Sparse:
 
 
 class Thread(threading.local):
-    """What one thread has used so far. Its files stay open, because opening them costs more than reading.
+    """One thread's use of CPU and storage. Its files stay open: opening them costs more than reading.
 
     A thread that has not left its core since they were read has waited for none, and storage gave it nothing
     that it waited for. Then they are not read again: that would take most of the time of a record.
@@ -344,11 +344,11 @@ class Hooks:
         return number
 
     def write_causes(self, iterator):
-        """What Seneca's native path knows of the waits of an epoch."""
+        """Record the waits of an epoch by cause, as Seneca's native path knows them."""
         if iterator not in self.amid_epoch:
             return
         self.amid_epoch.discard(iterator)
-        found = iterator._session.diagnosis(may_look=False)
+        found = iterator._session.diagnosis(may_measure=False)
         if found is not None:
             self.trace.event(
                 "causes",

@@ -207,7 +207,7 @@ FILES = f"""
     from torch.utils.data import DataLoader, Dataset
 
     phases = sys.modules["seneca_analyze_deep"]
-    phases.LOOK_S, phases.ALONE_S = {size((0.2, 0.3), (4.0, 4.0))}
+    phases.SAMPLE_S, phases.ALONE_S = {size((0.2, 0.3), (4.0, 4.0))}
 
     class Files(Dataset):
         def __len__(self):

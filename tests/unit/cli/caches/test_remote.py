@@ -146,7 +146,7 @@ def test_memory_is_what_was_asked_for(tmp_path):
         for sample in range(100):
             one.put(DATASET, sample, bytes(1_000_000))
             one.get(DATASET, sample)
-        assert 50 < one.look(0)["stored"] < 68 and "OOM" in one.look(0)["message"]
+        assert 50 < one.counts(0)["stored"] < 68 and "OOM" in one.counts(0)["message"]
 
 
 @needs_redis
@@ -314,7 +314,7 @@ def test_what_a_pod_runs_is_a_server_that_asks_for_the_secret(tmp_path, tls):
             time.sleep(0.05)
         one.put(DATASET, 1, b"a file")
         assert one.get(DATASET, 1) == b"a file"
-        assert not other.ping(0) and "WRONGPASS" in other.look(0)["message"]
+        assert not other.ping(0) and "WRONGPASS" in other.counts(0)["message"]
     finally:
         pod.terminate()
         pod.wait()
@@ -345,7 +345,7 @@ if servers[0].host == "127.0.0.1":
     until = time.monotonic() + 60
     while one.get(bytes(16), 1) is None:
         one.put(bytes(16), 1, b"a file")
-        assert time.monotonic() < until, one.look(0)
+        assert time.monotonic() < until, one.counts(0)
         time.sleep(0.05)
     other = Remote([("it", None, "127.0.0.1", servers[0].port, None, "guessed", 0)])
     assert not other.ping(0)

@@ -73,7 +73,7 @@ def test_it_goes_on_where_an_earlier_one_has_ended(picture_folder, name):
 
 
 def test_it_stops_when_there_is_no_more_room(picture_folder, name, monkeypatch):
-    monkeypatch.setattr(warm, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(warm, "CHECK_EVERY_S", 0.0)
     monkeypatch.setattr(warm, "BATCH", 4)
     command = ["warm", str(picture_folder), "--cache", name, "--memory", "64KiB", "--split", "0-100-0"]
     result = CliRunner().invoke(app, command)
@@ -236,7 +236,7 @@ def test_a_ctrl_c_leaves_what_is_filled(picture_folder, name):
         "import sys, time\n"
         "from pathlib import Path\n"
         "from seneca.cli.caches import warm\n"
-        "warm.BATCH, warm.LOOK_EVERY_S, full = 8, 0.0, warm._is_full\n"
+        "warm.BATCH, warm.CHECK_EVERY_S, full = 8, 0.0, warm._is_full\n"
         "def slow(holds):\n"
         "    if holds['payloads']['encoded'] >= 16:\n"
         "        print('filled', flush=True)\n"

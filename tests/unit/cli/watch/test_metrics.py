@@ -185,7 +185,7 @@ def exporter():
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
-def test_each_answer_is_a_look(exporter):
+def test_each_answer_is_a_snapshot(exporter):
     with Place(100) as place:
         name = place.name.removeprefix(f"/seneca-{os.geteuid()}-")
         for jobs in (1, 2):

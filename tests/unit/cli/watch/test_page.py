@@ -27,7 +27,7 @@ def recorded(jobs=2, seconds=12, caches=1, name="train.py --lr {}", **changes):
             )  # fmt: skip
             found[i % caches].append(job(done, key=f"{i:016x}"))
         segments = [segment(*one, name=f"demo{i}") for i, one in enumerate(found)]
-        recording.add(watch.look(segments, BEGAN_MS + s * 1000), float(s))
+        recording.add(watch.update(segments, BEGAN_MS + s * 1000), float(s))
     recording.finish()
     return recording
 
@@ -59,8 +59,8 @@ def test_each_job_has_a_line_a_row_and_a_name(jobs):
     assert text.count('class="line"') == jobs and text.count("<tr>") == jobs + 1
     for i in range(jobs):
         assert text.count(f"train.py --lr {i}<") >= 2
-    looks = re.findall(r'class="line" (stroke=.*?) d=', text)
-    assert len(set(looks)) == jobs, "no two look alike"
+    styles = re.findall(r'class="line" (stroke=.*?) d=', text)
+    assert len(set(styles)) == jobs, "no two look alike"
 
 
 def test_charts_are_drawn_within_their_frames():
@@ -98,7 +98,7 @@ def test_what_was_lost_is_said():
     watch, recording = RateMeter(), Recording()
     for s in range(3):
         done = work(BEGAN_MS + s * 1000, 10 * s, skipped=s, damaged=2 * s)
-        recording.add(watch.look([segment(job(done))], BEGAN_MS + s * 1000), float(s))
+        recording.add(watch.update([segment(job(done))], BEGAN_MS + s * 1000), float(s))
     recording.finish()
     text = written(recording)
     assert "2 skipped, 4 damaged" in text

@@ -1,4 +1,4 @@
-"""What jobs do, from looks at what they have published: rates, idleness, counters that begin anew."""
+"""What jobs do, from snapshots of what they have published: rates, idleness, counters that begin anew."""
 
 import pytest
 from seen_jobs import BEGAN_MS, job, segment, unreadable, work
@@ -8,16 +8,16 @@ from seneca.cli.watch.rates import Done, RateMeter, between
 S = 1_000_000_000
 
 
-def looks(*found, every_ms=1000, window_s=1.0):
-    """What the last of these looks shows; each is a list of one segment's jobs, or a tuple of segments."""
+def snapshots(*found, every_ms=1000, window_s=1.0):
+    """The rates of the last of these snapshots: each a list of one segment's jobs, or a tuple of segments."""
     watch = RateMeter(window_s)
     for number, one in enumerate(found):
-        seen = watch.look(one if isinstance(one, tuple) else [segment(*one)], BEGAN_MS + number * every_ms)
+        seen = watch.update(one if isinstance(one, tuple) else [segment(*one)], BEGAN_MS + number * every_ms)
     return seen
 
 
 def only_job(*found, **options):
-    ((one,),) = [cache.jobs for cache in looks(*found, **options)]
+    ((one,),) = [cache.jobs for cache in snapshots(*found, **options)]
     return one
 
 
@@ -38,13 +38,13 @@ def test_a_job_that_has_not_begun_an_epoch_publishes_nothing():
     assert (seen.samples_per_s, seen.idle, seen.total) == (None, False, Done())
 
 
-def test_a_batch_that_takes_longer_than_a_look_does_not_make_the_rate_jump():
-    """Updates are 3 s apart, looks 1 s: each look shows the rate of the last three."""
+def test_a_batch_that_takes_longer_than_a_snapshot_does_not_make_the_rate_jump():
+    """Updates are 3 s apart, snapshots 1 s: each shows the rate of the last three."""
     watch = RateMeter()
     rates = []
     for second in range(9):
         updated = second // 3 * 3
-        (cache,) = watch.look(
+        (cache,) = watch.update(
             [segment(job(work(BEGAN_MS + updated * 1000, updated * 10)))], BEGAN_MS + second * 1000
         )
         rates.append(cache.jobs[0].samples_per_s)
@@ -52,11 +52,13 @@ def test_a_batch_that_takes_longer_than_a_look_does_not_make_the_rate_jump():
 
 
 def test_a_rate_is_of_the_window_where_updates_are_closer():
-    """Looks each 100 ms, a window of a second: what was before it does not count."""
+    """Snapshots each 100 ms, a window of a second: what was before it does not count."""
     watch = RateMeter(1.0)
-    for look in range(30):
-        delivered = 0 if look < 15 else (look - 15) * 10
-        (cache,) = watch.look([segment(job(work(BEGAN_MS + look * 100, delivered)))], BEGAN_MS + look * 100)
+    for number in range(30):
+        delivered = 0 if number < 15 else (number - 15) * 10
+        (cache,) = watch.update(
+            [segment(job(work(BEGAN_MS + number * 100, delivered)))], BEGAN_MS + number * 100
+        )
     assert cache.jobs[0].samples_per_s == pytest.approx(100)
     assert cache.jobs[0].done.ns == S
 
@@ -142,12 +144,12 @@ def test_counters_that_fall_and_clocks_that_are_set_back_begin_anew():
     assert between(work(BEGAN_MS, 600), work(BEGAN_MS - 5000, 500)) == between(work(), work())
 
 
-def test_jobs_come_and_go_between_looks():
+def test_jobs_come_and_go_between_snapshots():
     first, second = job(work(BEGAN_MS, 10), key="a"), job(work(BEGAN_MS + 900, 5, pid=200), key="b")
-    assert [one.key for one in looks([first], [first, second])[0].jobs] == ["a", "b"]
-    assert [one.key for one in looks([first, second], [second])[0].jobs] == ["b"]
-    assert looks([first], []) == looks([])
-    assert looks([first], (segment(first),), ()) == []
+    assert [one.key for one in snapshots([first], [first, second])[0].jobs] == ["a", "b"]
+    assert [one.key for one in snapshots([first, second], [second])[0].jobs] == ["b"]
+    assert snapshots([first], []) == snapshots([])
+    assert snapshots([first], (segment(first),), ()) == []
 
 
 def test_a_row_that_was_missed_once_goes_on():
@@ -168,12 +170,12 @@ def test_two_rows_of_one_process_from_one_millisecond_are_two():
 def test_what_was_watched_is_from_the_beginning_of_the_watch():
     old = [job(work(BEGAN_MS + ms, 1000 + ms, since_ms=BEGAN_MS - 60_000), key="a") for ms in (0, 1000)]
     new = [job(work(BEGAN_MS + ms, ms, since_ms=BEGAN_MS + 100, pid=2), key="b") for ms in (900, 1900)]
-    jobs = {one.key: one for one in looks([old[0]], [old[1], new[0]], [old[1], new[1]])[0].jobs}
+    jobs = {one.key: one for one in snapshots([old[0]], [old[1], new[0]], [old[1], new[1]])[0].jobs}
     assert jobs["a"].watched.delivered == 1000 and jobs["b"].watched.delivered == 1900
 
 
 def test_what_a_process_did_before_it_was_seen_first_is_not_watched():
-    """It began before the watch, and the first look missed it."""
+    """It began before the watch, and the first snapshot missed it."""
     late = [[job(work(BEGAN_MS + ms, 700 + ms, since_ms=BEGAN_MS - 1))] for ms in (900, 1900)]
     assert only_job([], *late).watched.delivered == 1000
 
@@ -181,9 +183,9 @@ def test_what_a_process_did_before_it_was_seen_first_is_not_watched():
 def test_sharing_is_of_all_jobs_of_a_cache():
     first = job(work(BEGAN_MS, 300, prepared=100), key="a")
     second = job(work(BEGAN_MS, 300, prepared=200, pid=2), key="b")
-    (cache,) = looks([first, second])
+    (cache,) = snapshots([first, second])
     assert cache.deliveries_per_preparation == 2.0
-    (cache,) = looks([job(work(BEGAN_MS, 300))])
+    (cache,) = snapshots([job(work(BEGAN_MS, 300))])
     assert cache.deliveries_per_preparation is None, "nobody prepared"
 
 
@@ -192,9 +194,9 @@ def test_the_same_job_in_two_caches_is_two():
         (segment(job(work(BEGAN_MS + ms, ms)), name="a"), segment(job(work(BEGAN_MS + ms, 2 * ms)), name="b"))
         for ms in (0, 1000)
     ]
-    assert [cache.jobs[0].samples_per_s for cache in looks(*found)] == [1000.0, 2000.0]
+    assert [cache.jobs[0].samples_per_s for cache in snapshots(*found)] == [1000.0, 2000.0]
 
 
 def test_what_cannot_be_read_has_no_jobs():
-    (cache,) = looks((unreadable(),))
+    (cache,) = snapshots((unreadable(),))
     assert (cache.segment.why, cache.jobs, cache.total) == ("another user's", (), Done())

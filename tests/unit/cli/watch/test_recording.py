@@ -13,17 +13,17 @@ S = 1_000_000_000
 FIRST_CAUSE = 1 + len(FORMS)
 
 
-def recorded(*looks, most_points=600):
-    """A finished recording of looks a second apart, each a list of segments."""
+def recorded(*snapshots, most_points=600):
+    """A finished recording of snapshots a second apart, each a list of segments."""
     watch, recording = RateMeter(), Recording(most_points)
-    for second, found in enumerate(looks):
-        recording.add(watch.look(found, BEGAN_MS + second * 1000), float(second))
+    for second, found in enumerate(snapshots):
+        recording.add(watch.update(found, BEGAN_MS + second * 1000), float(second))
     recording.finish()
     return recording
 
 
 def steady(seconds, per_s=100, **changes):
-    """Looks at a job that gets so many samples/s."""
+    """Snapshots of a job that gets so many samples/s."""
     return [
         [segment(job(work(BEGAN_MS + s * 1000, s * per_s, prepared=s * per_s // 2, **changes)))]
         for s in range(seconds)
@@ -31,12 +31,12 @@ def steady(seconds, per_s=100, **changes):
 
 
 def test_a_point_has_rates_by_form_and_stalls_by_cause():
-    looks = [
+    snapshots = [
         [segment(job(work(BEGAN_MS + s * 1000, 100 * s, served={"encoded": 25 * s, "augmented": 75 * s},
                           stall_ns={"decode": s * S // 4, "cores": s * S // 8})))]
         for s in range(3)
     ]  # fmt: skip
-    recording = recorded(*looks)
+    recording = recorded(*snapshots)
     (track,) = recording.jobs.values()
     assert recording.times == [0, 1, 2] and track.points[0] is None
     point = track.points[2]
@@ -72,18 +72,18 @@ def test_a_job_that_has_left_has_no_points_any_more():
 
 
 def test_an_idle_job_gets_nothing():
-    looks = steady(2) + [steady(2)[-1]] * 7
-    (track,) = recorded(*looks).jobs.values()
+    snapshots = steady(2) + [steady(2)[-1]] * 7
+    (track,) = recorded(*snapshots).jobs.values()
     assert track.points[6][0] == 100, "it was silent for 5 s only"
     assert track.points[7] == (0.0,) * (FIRST_CAUSE + len(CAUSES))
 
 
-@pytest.mark.parametrize("looks", [19, 20, 21, 40, 97, 1000])
-def test_however_long_it_was_watched_there_are_few_points(looks):
-    recording = recorded(*steady(looks), most_points=10)
+@pytest.mark.parametrize("snapshots", [19, 20, 21, 40, 97, 1000])
+def test_however_long_it_was_watched_there_are_few_points(snapshots):
+    recording = recorded(*steady(snapshots), most_points=10)
     (track,) = recording.jobs.values()
     assert len(recording.times) == len(track.points) <= 20
-    assert recording.times == sorted(recording.times) and recording.times[-1] <= looks - 1
+    assert recording.times == sorted(recording.times) and recording.times[-1] <= snapshots - 1
     gaps = {round(b - a, 6) for a, b in itertools.pairwise(recording.times[:-1])}
     assert len(gaps) == 1, "points are of the same time each, but for the last"
     rates = [point[0] for point in track.points if point is not None]
@@ -91,10 +91,10 @@ def test_however_long_it_was_watched_there_are_few_points(looks):
 
 
 def test_two_points_become_their_mean():
-    looks = [
+    snapshots = [
         [segment(job(work(BEGAN_MS + s * 1000, s * s * 10)))] for s in range(5)
     ]  # 10, 30, 50, 70 a second
-    recording = recorded(*looks[1:], most_points=2)
+    recording = recorded(*snapshots[1:], most_points=2)
     assert recording.times == [0.5, 2.5]
     (track,) = recording.jobs.values()
     assert [point[0] for point in track.points] == [30.0, 60.0]
@@ -115,8 +115,8 @@ def test_a_job_whose_block_could_not_be_read_last_keeps_its_name():
 
 
 def test_caches_that_nobody_uses_are_left_out():
-    looks = [[segment(name="kept", state=State.KEPT), unreadable(), *found] for found in steady(2)]
-    assert [track.name for track in recorded(*looks).caches.values()] == ["demo"]
+    snapshots = [[segment(name="kept", state=State.KEPT), unreadable(), *found] for found in steady(2)]
+    assert [track.name for track in recorded(*snapshots).caches.values()] == ["demo"]
 
 
 def test_where_nobody_got_a_sample_nothing_worked():

@@ -87,16 +87,16 @@ def when_seen(monkeypatch):
     """Has something done once so many jobs were seen at work."""
 
     def arrange(jobs, do):
-        look = report.look
+        snapshot = report.snapshot
 
-        def looking(watch, name):
-            seen = look(watch, name)
+        def watched(watch, name):
+            seen = snapshot(watch, name)
             known = [job for cache in seen for job in cache.jobs]
             if len(known) == jobs and all(job.samples_per_s and job.watched.delivered for job in known):
                 do()
             return seen
 
-        monkeypatch.setattr(report, "look", looking)
+        monkeypatch.setattr(report, "snapshot", watched)
 
     return arrange
 

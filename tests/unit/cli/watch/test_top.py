@@ -26,15 +26,15 @@ S = 1_000_000_000
 NAME = "train.py --data /mnt/fast/imagenet/train --arch resnet50 --lr 0.1"
 
 
-def seen(*looks):
+def seen(*snapshots):
     watch = RateMeter()
-    for number, found in enumerate(looks):
-        rates = watch.look(found, BEGAN_MS + number * 1000)
+    for number, found in enumerate(snapshots):
+        rates = watch.update(found, BEGAN_MS + number * 1000)
     return rates
 
 
 def updates(**changes):
-    """What a process publishes at two looks, a second apart."""
+    """What a process publishes at two snapshots, a second apart."""
     served = {"storage": 20, "encoded": 80, "decoded": 400, "augmented": 1500}
     stall_ns = {"decode": 240_000_000, "cores": 50_000_000, "storage": 20_000_000, "augment": 4_000_000}
     return (
@@ -55,8 +55,8 @@ def two_jobs(**changes):
     ]
 
 
-def shown(looks, width=80, name=None):
-    return [line.plain for line in top.lines(seen(*looks), width, name)]
+def shown(snapshots, width=80, name=None):
+    return [line.plain for line in top.lines(seen(*snapshots), width, name)]
 
 
 # --- the table
@@ -102,13 +102,13 @@ def test_as_many_causes_are_named_as_have_room():
 
 @pytest.mark.parametrize("width", [40, 60, 80, 109, 110, 120, 200])
 def test_no_line_is_longer_than_the_terminal(width):
-    looks = two_jobs(name="auto-0123456789abcdef0123456789abcdef" * 2)
-    for found in looks:
+    snapshots = two_jobs(name="auto-0123456789abcdef0123456789abcdef" * 2)
+    for found in snapshots:
         found += [
             unreadable(name="x" * 100, why="because " * 30),
             segment(job(pids=(4_000_000,)), name="数据" * 40),
         ]
-    lines = shown(looks, width)
+    lines = shown(snapshots, width)
     assert max(map(cell_len, lines)) <= width, lines
 
 
@@ -337,7 +337,7 @@ def test_jobs_that_run_are_shown(picture_folder, tmp_path):
 
 
 def test_seen_jobs_are_as_the_core_shows_them():
-    """The names by which a look gives counters; seen_jobs.py has them by hand."""
+    """The names by which a snapshot gives counters; seen_jobs.py has them by hand."""
     from seneca._core.telemetry import CAUSES
     from seneca.cli.watch.recording import CAUSES as RECORDED
 

@@ -18,7 +18,7 @@ HEAD = """
     from torch.utils.data import DataLoader, Dataset, IterableDataset
 
     phases = sys.modules["seneca_analyze_deep"]
-    phases.LOOK_S, phases.ALONE_S = 0.2, 0.3
+    phases.SAMPLE_S, phases.ALONE_S = 0.2, 0.3
 
     class Files(Dataset):
         def __len__(self):
@@ -187,7 +187,7 @@ def test_a_dataset_that_fails_alone_is_reported_and_the_run_ends_well(files):
 
 def test_an_empty_stream_is_no_loader_to_measure():
     with pytest.raises(ValueError, match="gives no batches"):
-        deep.look(_loader([]))
+        deep.sample_batches(_loader([]))
     assert list(deep.forever([])) == []
 
 

@@ -1,4 +1,4 @@
-"""A look at a segment from outside: what it finds, and that nobody notices."""
+"""A snapshot of a segment from outside: what it finds, and that no user of the segment notices."""
 
 import fcntl
 import os
@@ -8,8 +8,8 @@ import pytest
 from engine import HEADER, Place, Process
 
 from seneca import errors
-from seneca._core.look import anyone_alive, discard, look
 from seneca._core.segment import KEEP_FOREVER
+from seneca._core.snapshot import anyone_alive, discard, snapshot
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def opened(place, flags=os.O_RDONLY):
 def seen(place):
     fd = opened(place)
     try:
-        return look(fd)
+        return snapshot(fd)
     finally:
         os.close(fd)
 
@@ -62,17 +62,17 @@ def test_what_is_seen_is_what_the_segment_says_of_itself(place):
         member.close()
 
 
-def test_looking_changes_nothing(place):
+def test_a_snapshot_changes_nothing(place):
     segment = place.attach()
     with open(place.path, "rb") as file:
         before = file.read()
-        assert look(file.fileno())["rows"] and anyone_alive(file.fileno())
+        assert snapshot(file.fileno())["rows"] and anyone_alive(file.fileno())
         file.seek(0)
         assert file.read() == before
     assert os.stat(place.path).st_nlink == 1 and segment.stats()["processes"] == 1
 
 
-def test_looking_waits_for_nobody(place):
+def test_a_snapshot_waits_for_no_lock(place):
     """Another process is stopped with the lock in its hands."""
     segment = place.attach()
     with open(place.path, "rb+") as file:
@@ -115,7 +115,7 @@ def test_what_is_no_segment_of_ours_is_named(tmp_path, place, spoil, error):
     copy.write_bytes(content)
     fd = os.open(copy, os.O_RDONLY)
     with pytest.raises(error):
-        look(fd)
+        snapshot(fd)
     assert not anyone_alive(fd)
     os.close(fd)
 
@@ -127,7 +127,7 @@ def test_a_file_that_is_cut_off_is_no_segment(tmp_path, place, size):
         (tmp_path / "short").write_bytes(file.read(size))
     fd = os.open(tmp_path / "short", os.O_RDONLY)
     with pytest.raises((errors.NotASegmentError, errors.SegmentCorruptError)):
-        look(fd)
+        snapshot(fd)
     os.close(fd)
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 from engine import Place
 
-from seneca._core.look import shrink
+from seneca._core.snapshot import shrink
 
 MiB = 1 << 20
 GRANULE = 4096

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from engine import HEADER, Place, Remote
 
-from seneca._core.look import left_behind
 from seneca._core.segment import KEEP_FOREVER
+from seneca._core.snapshot import left_behind
 
 
 def unswept(**options):

@@ -1,4 +1,4 @@
-"""The border to csrc/shm/sn_look.h: a look at a segment from outside, for the commands that show and remove segments."""
+"""The border to csrc/shm/sn_snapshot.h: a segment seen from outside, for the commands that show and remove segments."""
 
 import os
 
@@ -9,7 +9,7 @@ from seneca._core.codes cimport SN_BUSY, SN_FULL
 from seneca._core.segment cimport SN_AUGMENTED, SN_DECODED, SN_ENCODED, SN_GRANULE, SN_MAX_ROWS, sn_change, sn_geometry
 from seneca._core.telemetry cimport SN_MOST_TRAITS, as_dict, sn_dataset, sn_work
 
-__all__ = ["anyone_alive", "datasets", "discard", "left_behind", "look", "shrink"]
+__all__ = ["anyone_alive", "datasets", "discard", "left_behind", "shrink", "snapshot"]
 
 
 cdef extern from "shm/sn_layout.h" nogil:
@@ -53,8 +53,8 @@ cdef extern from "shm/sn_layout.h" nogil:
     uint32_t sn_usable_granules(const sn_whole_header *head)
 
 
-cdef extern from "shm/sn_look.h" nogil:
-    ctypedef struct sn_look:
+cdef extern from "shm/sn_snapshot.h" nogil:
+    ctypedef struct sn_snapshot:
         sn_whole_header head
         sn_row rows[128]
         uint64_t alive[2]
@@ -63,8 +63,8 @@ cdef extern from "shm/sn_look.h" nogil:
         uint64_t memory_bytes
         int torn
 
-    int sn_look_at(int fd, sn_look *look)
-    int sn_look_at_dataset(int fd, const sn_look *look, uint32_t row, sn_dataset *dataset)
+    int sn_snapshot_take(int fd, sn_snapshot *snapshot)
+    int sn_snapshot_read_dataset(int fd, const sn_snapshot *snapshot, uint32_t row, sn_dataset *dataset)
 
 
 cdef extern from "shm/sn_segment.h" nogil:
@@ -138,16 +138,16 @@ def shrink(int fd, str name, uint32_t granules):
     return found.before, found.least, found.left
 
 
-def look(int fd):
-    """What the segment holds that is open as ``fd``, and who uses it: see :class:`seneca.segments.View`.
+def snapshot(int fd):
+    """The content and the users of the segment that is open as ``fd``: see :class:`seneca.segments.View`.
 
     Raises:
         SegmentError: It is no segment, one of another version, or damaged.
     """
-    cdef sn_look seen
+    cdef sn_snapshot seen
     cdef int rc
     with nogil:
-        rc = sn_look_at(fd, &seen)
+        rc = sn_snapshot_take(fd, &seen)
     if rc != 0:
         raise segment_error(rc)
     payload_bytes = <uint64_t>seen.head.limit * SN_GRANULE
@@ -208,7 +208,7 @@ cdef list changes(const sn_whole_header *head):
     return found
 
 
-cdef dict compared(const sn_look *seen):
+cdef dict compared(const sn_snapshot *seen):
     """How many samples of each form a job has compared with others', by job. Of several kinds of a form: of the fewest."""
     cdef uint32_t i, row
     cdef const sn_digest_table *table
@@ -227,7 +227,7 @@ cdef dict compared(const sn_look *seen):
     return found
 
 
-cdef list rows(int fd, const sn_look *seen):
+cdef list rows(int fd, const sn_snapshot *seen):
     """Of each row in use: job, process, whether it draws, whether its owner lives, pace (0: not published), what it
     publishes of its work, and of its dataset."""
     cdef uint32_t i
@@ -243,11 +243,11 @@ cdef list rows(int fd, const sn_look *seen):
     return found
 
 
-cdef dict dataset(int fd, const sn_look *seen, uint32_t row):
+cdef dict dataset(int fd, const sn_snapshot *seen, uint32_t row):
     """What a row publishes of its dataset, as :func:`publish_dataset` has it; None: nothing."""
     cdef sn_dataset found
     cdef uint32_t k
-    if sn_look_at_dataset(fd, seen, row, &found) != 0 or found.like == 0:
+    if sn_snapshot_read_dataset(fd, seen, row, &found) != 0 or found.like == 0:
         return None
     return {
         "like": found.like,
