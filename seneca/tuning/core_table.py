@@ -1,4 +1,4 @@
-"""The board of this host's cores: a small file in which each loader publishes what it needs.
+"""The table of this host's cores: a small file in which each loader publishes what it needs.
 
 ::
 
@@ -59,12 +59,12 @@ class CoreNeed(NamedTuple):
 
 
 def core_table_path() -> str:
-    """Where the board of this user is stored. Its name is not one of a segment."""
+    """Where the table of this user is stored. Its name is not one of a segment."""
     return os.path.join(segment_folder(), f"seneca.{os.geteuid()}.cores")
 
 
 class CoreTable:
-    """One loader's place on the board. In a forked child it is closed.
+    """One loader's place on the table. In a forked child it is closed.
 
     Args:
         path: The file; :func:`core_table_path` by default. It is made if it is missing.
@@ -109,7 +109,7 @@ class CoreTable:
         return found
 
     def close(self) -> None:
-        """Leave the board. The last loader that leaves removes the file."""
+        """Leave the table. The last loader that leaves removes the file."""
         file, self._file = self._file, None
         if file is None:
             return
@@ -120,7 +120,7 @@ class CoreTable:
                 if not held and _leads_to(self._path, file):
                     os.unlink(self._path)
         except TimeoutError:
-            logger.info("left the board of cores, without a check whether it can be removed", exc_info=True)
+            logger.info("left the table of cores, without a check whether it can be removed", exc_info=True)
         finally:
             os.close(file)
 
@@ -132,7 +132,7 @@ class CoreTable:
 
 
 def _joined(path: str) -> tuple[int, int]:
-    """The board's file, and the row in it that this loader has."""
+    """The table's file, and the row in it that this loader has."""
     while True:
         file = open_private(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -160,7 +160,7 @@ def _locked(file: int) -> Iterator[None]:
             break
         except BlockingIOError:
             if time.monotonic() > until:
-                raise TimeoutError("a stopped process has locked the board of cores") from None
+                raise TimeoutError("a stopped process has locked the table of cores") from None
             time.sleep(0.001)
     try:
         yield
@@ -180,7 +180,7 @@ def _claimed_row(file: int) -> int:
     for number in range(ROWS):
         if _lock(file, fcntl.F_WRLCK, number):
             return number
-    raise OSError("all rows of the board of cores are taken")
+    raise OSError("all rows of the table of cores are taken")
 
 
 def _lock(file: int, kind: int, number: int) -> bool:
@@ -202,8 +202,8 @@ _open_tables: weakref.WeakSet[CoreTable] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for board in list(_open_tables):
-        board._forget()
+    for table in list(_open_tables):
+        table._forget()
 
 
 os.register_at_fork(after_in_child=_forget_all)

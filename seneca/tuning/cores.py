@@ -2,13 +2,13 @@
 
 ::
 
-    what this loader did --every 2 s--> its need --> the host's board --> the needs of all --> its share
+    what this loader did --every 2 s--> its need --> the host's table --> the needs of all --> its share
                                                                                                  |
                                   threads are started or parked, workers are fed or paused <-----+
 
 Every loader computes its own share, from what all have published (``seneca.partition.cores``). There is no
 daemon and no leader. A loader with a number of its user's publishes its need as well, if another has made a
-board, and stays as it is. If the board cannot be used, a loader takes the cores that there are, as if it were
+table, and stays as it is. If the table cannot be used, a loader takes the cores that there are, as if it were
 alone.
 
 There is no thread. The work is done between two batches. A loader withdraws its need when its epoch ends. One
@@ -181,7 +181,7 @@ class CoreShare:
         )
 
     def _in_table(self) -> bool:
-        """Join the board, if this loader needs it or another has made it. Whether it is there."""
+        """Join the table, if this loader needs it or another has made it. Whether it is there."""
         if self._table is None and (self.is_auto or os.path.exists(core_table_path())):
             try:
                 self._table = CoreTable()
@@ -197,22 +197,22 @@ class CoreShare:
         try:
             self._table.publish(CoreNeed(cores_allowed().group, need.prepare, need.loop, need.takes_all))
         except OSError as error:  # no room for the file's page
-            board, self._table = self._table, None
-            board.close()
+            table, self._table = self._table, None
+            table.close()
             self._do_without(error)
 
     def _do_without(self, error: OSError) -> None:
-        """The board cannot be used. A loader whose number of threads depends on it warns, once a process."""
+        """The table cannot be used. A loader whose number of threads depends on it warns, once a process."""
         path = core_table_path()
         if not self.is_auto or path in _warned_of:
-            logger.info("no board of cores: %s", error)
+            logger.info("no table of cores: %s", error)
             return
         _warned_of.add(path)
         why = str(error)
         if not isinstance(error, NotPrivate):
             why = f"{path}: {error.strerror or error}; let SENECA_DIR name a folder where it can be used"
         warn(
-            "a loader takes the cores of the host as if it were alone, because the board of cores cannot be "
+            "a loader takes the cores of the host as if it were alone, because the table of cores cannot be "
             f"used: {why}"
         )
 
@@ -227,7 +227,7 @@ class CoreShare:
 
 
 _in_this_process: weakref.WeakSet[CoreShare] = weakref.WeakSet()
-_warned_of: set[str] = set()  # boards that this process could not use
+_warned_of: set[str] = set()  # tables that this process could not use
 
 
 def _withdraw_abandoned() -> None:

@@ -26,7 +26,7 @@ from seneca.data.private import Private, times_asked
 from seneca.data.stages import KeptStages, Payload, Stages
 from seneca.data.suspects import Suspects
 from seneca.forms import Form
-from seneca.workers.patience import Patience
+from seneca.workers.copy_wait import CopyWait
 from seneca.workers.proof import Evidence, compare_served, digest_of_payload
 from seneca.workers.stages import AT, COUNTERS
 
@@ -55,7 +55,7 @@ class BatchContext:
         stages: What makes the items.
         untimed: The same for comparisons, which are not counted.
         evidence: Compares what is made; None: nothing is compared.
-        patience: How long to wait for the copies of others.
+        copy_wait: How long to wait for the copies of others.
         copy_bytes: The most room that an item of this dataset has needed.
         keeps_decoded: Whether DECODED payloads can be laid out, as far as is known.
     """
@@ -80,7 +80,7 @@ class BatchContext:
         self.shares, self.exact, self.suspects = shares, exact, suspects
         self.changed_elsewhere = changed_elsewhere
         self.evidence: Evidence | None = None
-        self.patience = Patience()
+        self.copy_wait = CopyWait()
         self.copy_bytes = 0
         self.keeps_decoded = True
 
@@ -186,23 +186,23 @@ class Making:
 
     def _make_awaited(self, made: list[Any], item_s: float) -> None:
         """Take the copies that others are making, as they come; make what nobody makes soon enough."""
-        worker, places, patience = self._worker, self._places, self._context.patience
+        worker, places, copy_wait = self._worker, self._places, self._context.copy_wait
         waiting = np.flatnonzero(places["awaited"]).tolist()  # an item that is made may be None
-        patience.begin(item_s)
+        copy_wait.begin(item_s)
         worker.check_awaited(places, *self._member, takes_over=True)
         while waiting:
             for k in waiting:
                 if places["awaited"][k] and (written := worker.is_written(int(places["source_slot"][k]))):
                     places["awaited"][k] = 0
-                    patience.came(int(places["peer"][k]))
+                    copy_wait.came(int(places["peer"][k]))
                 elif places["awaited"][k] and written is None:
                     self._make_apart(k)  # its maker could not make it
             ready = [k for k in waiting if not places["awaited"][k]]
-            if not ready and patience.is_over(places["peer"][waiting].tolist()):
+            if not ready and copy_wait.is_over(places["peer"][waiting].tolist()):
                 ready = waiting[-1:]  # who makes these comes to it last
                 self._make_apart(ready[0])
             elif ready:
-                patience.begin(item_s)
+                copy_wait.begin(item_s)
             else:
                 time.sleep(PAUSE_S)
             for k in ready:

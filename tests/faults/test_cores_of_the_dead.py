@@ -55,7 +55,7 @@ def test_the_others_have_its_cores(tmp_path, segment_folder, name):
         other.wait()
         job.send_signal(signal.SIGINT)
         job.wait()
-        assert not os.path.exists(core_table_path()), "the last that leaves removes the board"
+        assert not os.path.exists(core_table_path()), "the last that leaves removes the table"
     finally:
         for each in jobs:
             each.kill()

@@ -24,8 +24,8 @@ ALL = CoreNeed(7, 1.5, 0.125, True)
 HOLDER = """if True:
     import sys, time
     from seneca.tuning.core_table import CoreTable, CoreNeed
-    board = CoreTable(sys.argv[1])
-    board.publish(CoreNeed(7, 1.5, 0.125, True))
+    table = CoreTable(sys.argv[1])
+    table.publish(CoreNeed(7, 1.5, 0.125, True))
     print("here", flush=True)
     time.sleep(600)
 """
@@ -35,20 +35,20 @@ COMES_AND_GOES = """if True:
     from seneca.tuning.core_table import CoreTable, CoreNeed
     choose, until = random.Random(sys.argv[2]), time.monotonic() + float(sys.argv[3])
     while time.monotonic() < until:
-        board = CoreTable(sys.argv[1])
-        board.publish(CoreNeed(7, 1.5, 0.125, True))
-        assert os.stat(sys.argv[1]).st_ino == os.fstat(board._file).st_ino, "the one board there is"
-        for need in board.others(7):
+        table = CoreTable(sys.argv[1])
+        table.publish(CoreNeed(7, 1.5, 0.125, True))
+        assert os.stat(sys.argv[1]).st_ino == os.fstat(table._file).st_ino, "the one table there is"
+        for need in table.others(7):
             assert need == CoreNeed(7, 1.5, 0.125, True), need
         time.sleep(choose.random() * 0.001)
-        board.close()
+        table.close()
         time.sleep(choose.random() * 0.003)  # often nobody is left
 """
 
 
 @pytest.fixture
 def path(tmp_path):
-    return str(tmp_path / "board")
+    return str(tmp_path / "table")
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def test_each_sees_the_others_of_its_cores(path):
     assert elsewhere.others(8) == []
     second.publish(HALF)
     assert first.others(7) == [HALF]
-    for board in (first, second, elsewhere):
-        board.close()
+    for table in (first, second, elsewhere):
+        table.close()
 
 
 def test_the_last_removes_the_file(path):
@@ -83,25 +83,25 @@ def test_the_last_removes_the_file(path):
     assert not os.path.exists(path)
     second.close()
     second.publish(HALF)
-    assert second.others(7) == [], "of a closed board"
+    assert second.others(7) == [], "of a closed table"
 
 
 def test_one_that_was_killed_is_gone_at_once(path, holder):
-    board = CoreTable(path)
-    assert board.others(7) == [ALL]
+    table = CoreTable(path)
+    assert table.others(7) == [ALL]
     holder.kill()
     holder.wait()
-    assert board.others(7) == []
-    board.close()
+    assert table.others(7) == []
+    table.close()
     assert not os.path.exists(path)
 
 
 def test_one_that_was_stopped_falls_silent(path, holder, monkeypatch):
-    board = CoreTable(path)
+    table = CoreTable(path)
     holder.send_signal(signal.SIGSTOP)
     monkeypatch.setattr(core_table, "SILENT_S", 0.0)
-    assert board.others(7) == []
-    board.close()
+    assert table.others(7) == []
+    table.close()
     assert os.path.exists(path), "the stopped one has its row"
 
 
@@ -141,42 +141,42 @@ def test_a_file_that_killed_loaders_left_is_used_again(path, holder):
     holder.kill()
     holder.wait()
     assert os.path.exists(path)
-    board = CoreTable(path)
-    assert board.others(7) == []
-    board.close()
+    table = CoreTable(path)
+    assert table.others(7) == []
+    table.close()
     assert not os.path.exists(path)
 
 
 def test_a_stopped_process_that_has_the_lock_holds_nobody_up(path, monkeypatch):
     monkeypatch.setattr(core_table, "PATIENCE_S", 0.05)
-    board = CoreTable(path)
+    table = CoreTable(path)
     with open(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(TimeoutError, match="stopped process"):
             CoreTable(path)
-        board.close()
+        table.close()
     assert os.path.exists(path), "nobody could check whether it is in use"
 
 
 def test_more_loaders_than_rows_are_refused(path, monkeypatch):
     monkeypatch.setattr(core_table, "ROWS", 2)
-    boards = [CoreTable(path), CoreTable(path)]
+    tables = [CoreTable(path), CoreTable(path)]
     with pytest.raises(OSError, match="all rows"):
         CoreTable(path)
-    for board in boards:
-        board.close()
+    for table in tables:
+        table.close()
 
 
 def test_it_lies_beside_the_segments_and_is_not_taken_for_one(segment_folder):
-    board = CoreTable()
+    table = CoreTable()
     assert os.path.dirname(core_table_path()) == segment_folder
     assert os.path.exists(core_table_path())
     assert segments(Path(segment_folder)) == []
-    board.close()
+    table.close()
 
 
 def test_many_come_and_go_and_some_are_killed(path):
-    """A loader that joined a file which another was removing would have a board of its own."""
+    """A loader that joined a file which another was removing would have a table of its own."""
     seconds = size(1.5, 8)
     workers = [
         subprocess.Popen([sys.executable, "-c", COMES_AND_GOES, path, str(seed), str(seconds)])
@@ -201,7 +201,7 @@ def test_many_come_and_go_and_some_are_killed(path):
 
 
 def test_another_board_that_has_the_name_by_then_stays(tmp_path):
-    path = str(tmp_path / "board")
+    path = str(tmp_path / "table")
     first = CoreTable(path)
     os.rename(path, path + "-moved")
     second = CoreTable(path)
@@ -211,4 +211,4 @@ def test_another_board_that_has_the_name_by_then_stays(tmp_path):
     assert third.others(7) == [HALF]
     second.close()
     third.close()
-    assert os.listdir(tmp_path) == ["board-moved"]
+    assert os.listdir(tmp_path) == ["table-moved"]

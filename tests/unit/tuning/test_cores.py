@@ -62,10 +62,10 @@ class Loader:
 
 
 @pytest.fixture
-def board():
-    board = CoreTable()
-    yield board
-    board.close()
+def table():
+    table = CoreTable()
+    yield table
+    table.close()
 
 
 def test_a_loader_that_is_alone_has_all_cores_and_no_more(host):
@@ -75,17 +75,17 @@ def test_a_loader_that_is_alone_has_all_cores_and_no_more(host):
     assert (loader.share.threads, loader.applied) == (4, [])
 
 
-def test_a_loader_needs_what_its_step_would_take_if_it_never_waited(host, board):
+def test_a_loader_needs_what_its_step_would_take_if_it_never_waited(host, table):
     loader = Loader(host)
     loader.work(20, cpu=0.6, stalled=0.5, loop=0.2)
-    (need,) = board.others(GROUP)
+    (need,) = table.others(GROUP)
     assert need == CoreNeed(GROUP, pytest.approx(1.2), pytest.approx(0.4), False)
 
 
-def test_one_that_always_waits_takes_all(host, board):
+def test_one_that_always_waits_takes_all(host, table):
     loader = Loader(host)
     loader.work(20, cpu=3.0, stalled=0.99)
-    assert board.others(GROUP)[0].takes_all
+    assert table.others(GROUP)[0].takes_all
 
 
 def test_threads_that_are_not_needed_rest(host):
@@ -103,35 +103,35 @@ def test_they_settle_within_three_samples(host):
     assert loader.share.threads == 2
 
 
-def test_one_that_comes_gets_its_part_at_once_and_the_others_give_it(host, board):
+def test_one_that_comes_gets_its_part_at_once_and_the_others_give_it(host, table):
     loader = Loader(host)
     loader.work(6, cpu=3.9, stalled=1.0)
-    board.publish(CoreNeed(GROUP, 0.0, 0.0, True))
+    table.publish(CoreNeed(GROUP, 0.0, 0.0, True))
     late = Loader(host)
     assert late.share.threads == 1, "a third of four cores"
     loader.work(6, cpu=3.9, stalled=1.0)
     assert loader.share.threads == 2
 
 
-def test_one_that_leaves_gives_its_cores_back(host, board):
-    board.publish(CoreNeed(GROUP, 2.0, 0.0, False))
+def test_one_that_leaves_gives_its_cores_back(host, table):
+    table.publish(CoreNeed(GROUP, 2.0, 0.0, False))
     loader = Loader(host)
     assert loader.share.threads == 2
-    board.close()
+    table.close()
     loader.work(6, cpu=1.9, stalled=1.0)
     assert loader.share.threads == 4
 
 
-def test_loaders_on_other_cores_do_not_count(host, board):
-    board.publish(CoreNeed(GROUP + 1, 4.0, 0.0, False))
+def test_loaders_on_other_cores_do_not_count(host, table):
+    table.publish(CoreNeed(GROUP + 1, 4.0, 0.0, False))
     assert Loader(host).share.threads == 4
 
 
-def test_a_number_of_the_users_stays(host, board):
+def test_a_number_of_the_users_stays(host, table):
     loader = Loader(host, most=8, is_auto=False)
     loader.work(20, cpu=0.5, stalled=0.0)
     assert (loader.share.threads, loader.applied) == (8, [])
-    assert board.others(GROUP)[0].prepare == pytest.approx(0.5), "the others know what it needs"
+    assert table.others(GROUP)[0].prepare == pytest.approx(0.5), "the others know what it needs"
 
 
 def test_without_a_loader_that_is_auto_there_is_no_board(host):
@@ -146,29 +146,29 @@ def test_workers_that_wait_for_storage_are_as_many_more(host):
     assert loader.share.threads == 3, "half a core, four times as long, and a quarter to spare"
 
 
-def test_a_time_between_epochs_is_no_time_at_work(host, board):
+def test_a_time_between_epochs_is_no_time_at_work(host, table):
     loader = Loader(host)
     loader.work(20, cpu=1.2, stalled=0.0)
-    before = board.others(GROUP)
+    before = table.others(GROUP)
     loader.tick(ended=True)
     host.now += 500
     host.process += 500
     loader.begin()
     loader.work(6, cpu=1.2, stalled=0.0)
-    assert board.others(GROUP) == [CoreNeed(*map(pytest.approx, before[0]))]
+    assert table.others(GROUP) == [CoreNeed(*map(pytest.approx, before[0]))]
 
 
-def test_a_loader_whose_epoch_has_ended_needs_nothing(host, board):
+def test_a_loader_whose_epoch_has_ended_needs_nothing(host, table):
     train = Loader(host)
     train.work(6, cpu=3.9, stalled=1.0)
     train.tick(ended=True)
-    assert board.others(GROUP) == []
+    assert table.others(GROUP) == []
     assert Loader(host).share.threads == 4, "that of the validation"
     train.begin()
-    assert len(board.others(GROUP)) == 1
+    assert len(table.others(GROUP)) == 1
 
 
-def test_a_loader_whose_iterator_was_dropped_needs_nothing(host, board):
+def test_a_loader_whose_iterator_was_dropped_needs_nothing(host, table):
     train = Loader(host)
     share = train.share
     train.work(6, cpu=3.9, stalled=1.0)
@@ -186,18 +186,18 @@ def test_epochs_shorter_than_a_sample_add_up(host):
     assert loader.share.threads == 1
 
 
-def test_two_loaders_of_a_process_do_not_take_each_other_for_the_training_loop(host, board):
+def test_two_loaders_of_a_process_do_not_take_each_other_for_the_training_loop(host, table):
     first, second = Loader(host), Loader(host)
     for _ in range(20):
         for loader in (first, second):
             loader.work(0.5, cpu=1.0, stalled=0.0, loop=0.1)
-    for need in board.others(GROUP):
+    for need in table.others(GROUP):
         assert need.loop == pytest.approx(0.1, abs=0.05)
 
 
 @pytest.fixture(params=["a folder", "a FIFO", "a link", "a file for all"])
 def planted(request, host):
-    """What was there before the board."""
+    """What was there before the table."""
     path = core_table_path()
     if request.param == "a folder":
         os.mkdir(path)
@@ -236,10 +236,10 @@ def test_without_a_folder_for_the_board_the_warning_names_another(host, monkeypa
 
 
 @as_root
-def test_a_board_of_another_user_is_not_believed(host, board, monkeypatch):
+def test_a_board_of_another_user_is_not_believed(host, table, monkeypatch):
     """Its rows say that others need all cores."""
     monkeypatch.setattr(cores, "_warned_of", set())
-    board.publish(CoreNeed(GROUP, 4.0, 0.0, True))
+    table.publish(CoreNeed(GROUP, 4.0, 0.0, True))
     os.chown(core_table_path(), NOBODY, NOBODY)
     with pytest.warns(
         SenecaWarning, match=f"{core_table_path()} belongs to another user, .*; have its owner remove"

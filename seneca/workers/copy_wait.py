@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-__all__ = ["Patience"]
+__all__ = ["CopyWait"]
 
 LEAST_S, MOST_S = 0.02, 0.1
 
 
-class Patience:
-    """The patience of one process, batch after batch.
+class CopyWait:
+    """The wait of one process for copies, batch after batch.
 
     A wait begins when all else of a batch is made. It begins anew with each copy that comes. When it is over,
     the process makes one sample after the other by itself, until a copy comes again. A member for which it
@@ -26,11 +26,10 @@ class Patience:
         """Begin to wait, or begin anew.
 
         Args:
-            item_s: How long this process needs for one sample. The patience is four times that, within
+            item_s: How long this process needs for one sample. The wait takes four times that, within
                 limits; but twice that if one sample takes longer than the upper limit.
         """
-        patience = max(LEAST_S, min(4 * item_s, MOST_S), 2 * item_s)
-        self._until = time.monotonic() + patience
+        self._until = time.monotonic() + max(LEAST_S, min(4 * item_s, MOST_S), 2 * item_s)
 
     def came(self, row: int) -> None:
         """Note that a copy of this member's making has come."""
