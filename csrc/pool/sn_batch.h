@@ -79,11 +79,17 @@ typedef struct {
     uint32_t check_every; /* of the places that are served from ENCODED or DECODED; 0: none is checked */
     uint64_t *checked;    /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
     _Atomic uint8_t
-        *changes;   /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
-    uint32_t files_name;        /* names the files as they were when the epoch began, see sn_client */
-    sn_note *notes;             /* sample -> its note, written as it is drawn; NULL: not wanted */
+        *changes;        /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
+    uint32_t files_name; /* names the files as they were when the epoch began, see sn_client */
+    sn_note *notes;      /* sample -> its note, written as it is drawn; NULL: not wanted */
     _Atomic uint32_t *progress; /* counts the places that are finished, for other jobs; NULL: not wanted */
 } sn_context;
+
+/* How many bytes an AUGMENTED copy has. */
+static inline size_t sn_context_copy_bytes(const sn_context *context)
+{
+    return (size_t)sn_plan_copy_bytes(context->plan, context->height, context->width);
+}
 
 /* Nanoseconds that a place took, 0 for what it did not need and for what sn_finish() does. */
 typedef struct {

@@ -19,7 +19,7 @@
 #ifndef SN_PREPARE_H
 #define SN_PREPARE_H
 
-#include "sn_batch.h"
+#include "sn_item_file.h"
 
 /* A thread's tools, reused from sample to sample. */
 typedef struct {
@@ -33,15 +33,6 @@ typedef struct {
 int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels); /* 0 or -ENOMEM */
 void sn_scratch_free(sn_scratch *scratch);
 
-/* Read the file of a place ahead of sn_prepare(), by another thread. It blocks on storage, for ever where that hangs.
- *
- * 0, also where the file cannot be read: sn_prepare() reports it. -EMFILE, -ENFILE, -ENOMEM: too many files are read at
- * a time, and sn_prepare() reads this one. */
-int sn_read_ahead(const sn_context *context, sn_batch_item *place);
-
-/* How often this thread has gone to sleep. One whose core is taken away does not. */
-long sn_thread_sleeps(void);
-
 /* 0: it is prepared, or has failed. SN_MISS: its bytes are to be fetched first; nothing else was done. */
 int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *out);
 
@@ -50,32 +41,6 @@ int sn_batch_item_needs_file(const sn_batch_item *place);
 
 /* Whether the place's file came over a network. Pillow then gets it from place->file, and it is not fetched again. */
 int sn_batch_item_was_fetched(const sn_context *context, const sn_batch_item *place);
-
-/* A request to other hosts. */
-typedef struct {
-    uint32_t sample;
-    uint8_t wants_copy; /* the AUGMENTED copy */
-    uint8_t wants_file; /* or else the file */
-    sn_file file;       /* memory that may be used; then what has come */
-} sn_asked;
-
-/* Get what other hosts have left of up to SN_REMOTE_AT_ONCE samples, where the context names such hosts. What was found is
- * good, and says is_remote. */
-void sn_ask_other_hosts(const sn_context *context, sn_asked *asked, uint32_t n);
-
-/* Files that other hosts were asked for, and that have to be taken. */
-typedef struct {
-    sn_gets gets;
-    sn_wish wishes[SN_REMOTE_AT_ONCE];
-    sn_file *files[SN_REMOTE_AT_ONCE]; /* in the sn_asked */
-    uint32_t n;
-} sn_question;
-
-/* Ask for files, and for no copies, without waiting. The context names other hosts; `asked` stays until the files are taken. */
-void sn_ask_for_files(const sn_context *context, sn_asked *asked, uint32_t n, sn_question *question);
-
-/* Take them, and wait for those that have not come. What was found is good, and says is_remote. */
-void sn_take_files(const sn_context *context, const sn_question *question);
 
 /* The rest of the way for a picture that was decoded elsewhere (status SN_E_FOR_PILLOW): from place->kept,
  * where that is, from place->file where that has it, from the slot that the place is served from, or from the file
