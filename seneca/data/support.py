@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import IterableDataset, Subset
 
-from seneca.data.files import Seen
+from seneca.data.file_lists import Seen
 from seneca.data.joined import joined
 from seneca.data.kinds import KINDS, pictures
 from seneca.data.kinds.advice import advice_for

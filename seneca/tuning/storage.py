@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from seneca._runtime.regular_files import Piece, open_regular
-from seneca.data.files import AnyPiece
+from seneca.data.file_lists import AnyPiece
 from seneca.data.pairs import PairPiece
 from seneca.data.sources.buckets import ObjectPiece
 from seneca.partition import Reading

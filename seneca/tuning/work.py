@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from seneca._core.codec import Codec, batch_write
-from seneca.data.files import AnyPiece
+from seneca.data.file_lists import AnyPiece
 from seneca.errors import DecodeError, LeftToPillowError
 from seneca.partition import Cost, Size
 from seneca.transforms._pipeline import Pipeline

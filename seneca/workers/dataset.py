@@ -31,7 +31,7 @@ from seneca._runtime.warn import warn
 from seneca.audit.record import DeliveryRecorder, record_deliveries
 from seneca.cache import MISTAKES, SampleCache, cache_name, distrust_text, shared_cache
 from seneca.cache.objects import sweep_at_end
-from seneca.data.files import Seen
+from seneca.data.file_lists import Seen
 from seneca.data.stages import Pictures
 from seneca.data.support import Support
 from seneca.data.traits import Traits

@@ -18,7 +18,7 @@ from typing import Any
 
 from torch.utils.data import get_worker_info
 
-from seneca.data.files import Seen
+from seneca.data.file_lists import Seen
 from seneca.data.kinds.fingerprints import seeds_only
 from seneca.data.stages import Pictures
 from seneca.data.support import Support, inspect_dataset

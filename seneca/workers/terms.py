@@ -127,7 +127,7 @@ class Batch(list[int]):
         found: The names that it found. None: it found nothing to share, or persistent workers have another
             dataset than the loader's process and have to inspect it for themselves.
         files: The name of the files of pictures as that inspection has seen them, see
-            :class:`seneca.data.files.Seen`; 0: there are none.
+            :class:`seneca.data.file_lists.Seen`; 0: there are none.
         epoch: The seed and the number of the epoch, which name the random numbers of samples where copies are
             exact; None: they are not named.
     """

@@ -261,7 +261,7 @@ def stat_calls(monkeypatch):
         made.append(len(offsets) - 1)
         return stat_many(paths, offsets, threads)
 
-    monkeypatch.setattr("seneca.data.files.stat_many", counted)
+    monkeypatch.setattr("seneca.data.file_lists.stat_many", counted)
     return made
 
 

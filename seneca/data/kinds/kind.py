@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from seneca.data.files import PictureFiles, Seen, files_of
+from seneca.data.file_lists import Seen
+from seneca.data.files import PictureFiles, files_of
 from seneca.data.stages import Stages
 from seneca.data.tv_boxes import Targets
 from seneca.identity import Attributes, Fingerprinter, MadeOf, Watch

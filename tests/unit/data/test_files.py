@@ -213,7 +213,7 @@ def test_a_process_takes_what_another_has_seen(tmp_path, monkeypatch):
     touch(tmp_path, "a/1.jpg", "a/2.jpg")
     seen = pickle.loads(pickle.dumps(files_of(ImageFolder(tmp_path)).seen()))
     files = PictureFiles(str(tmp_path), ImageFolder(tmp_path).samples)
-    monkeypatch.setattr(files._paths, "_stated_now", None)
+    monkeypatch.setattr(files._paths, "stated_now", None)
     files.take(seen)
     assert (files.fingerprint(), files.total_bytes(), files.newest_ctime()) == (*seen[:2], seen.newest)
     assert files.changed_since(0)[0].tolist() == [0, 1]
