@@ -25,6 +25,7 @@ WITHOUT = {
     "cli/checks/finding": "what a check found: all of cli/checks/, cli/test_doctor.py",
     "cli/demo_job": "what the processes of the demo run: cli/test_demo.py",
     "cli/planning/command": "seneca plan as it is typed: cli/planning/test_plan.py",
+    "data/file_lists": "where the bytes are, by PictureFiles: data/test_files.py, test_archive.py",
     "data/kinds/annotated": "pictures with masks or boxes: data/test_tv_pairs.py, test_tv_boxes.py",
     "data/kinds/boxes": "pictures with boxes: data/test_tv_boxes.py",
     "data/kinds/fingerprints": "names of samples and items: data/test_support.py, tests/identity",
