@@ -121,7 +121,7 @@ cdef class Stream:
         self.boxes = boxes
         if boxes is not None:
             sides, box_at = boxes
-            if len(box_at) != self.n_samples + 1 or box_at[-1] != len(sides):
+            if len(box_at) != self.n_samples + 1 or box_at[self.n_samples] != len(sides):
                 raise ValueError(f"{len(box_at)} places of {len(sides)} boxes, but there are {self.n_samples} samples")
             self.context.boxes = <const float (*)[4]>(&sides[0, 0] if len(sides) else NULL)
             self.context.box_at = <const uint64_t *><size_t>box_at.ctypes.data

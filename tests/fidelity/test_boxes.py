@@ -122,7 +122,7 @@ def iou_crop(sample, numbers, scale, ratio, overlaps, trials):
     """``RandomIoUCrop.make_params`` and its transform. After many overlaps the picture stays as it is."""
     picture, boxes = sample
     x, y = 0.5 * (boxes[:, 0] + boxes[:, 2]), 0.5 * (boxes[:, 1] + boxes[:, 3])
-    for _ in range(64):
+    for _ in range(1024):
         least = overlaps[numbers.below(len(overlaps))]
         if least >= 1:
             break

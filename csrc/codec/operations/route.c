@@ -9,8 +9,8 @@
 /* A side longer than this is refused: its tables alone would be larger than any picture. */
 #define MAX_SIDE (1u << 20)
 
-#define CROP_TRIES 10     /* torchvision's */
-#define OVERLAPS_TRIED 64 /* of a picture in which no crop is found: torchvision would go on for ever */
+#define CROP_TRIES 10       /* torchvision's */
+#define OVERLAPS_TRIED 1024 /* of a picture in which no crop is found: torchvision would go on for ever */
 
 static sn_pass untouched(uint32_t height, uint32_t width)
 {
