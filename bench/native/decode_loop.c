@@ -79,7 +79,8 @@ static sn_pass pass_of(const picture *p, uint32_t epoch, uint32_t index)
     sn_rng rng = rng_of(epoch, index);
     sn_route route;
 
-    if (sn_route_lay(&route, plan.ops, plan.n_ops, &rng, p->height, p->width, MAX_PIXELS) != 0 || route.n_passes != 1)
+    if (sn_route_lay(&route, plan.ops, plan.n_ops, &rng, p->height, p->width, NULL, MAX_PIXELS) != 0 ||
+        route.n_passes != 1)
         give_up("%s: no route of one pass", p->path);
     return route.passes[0];
 }

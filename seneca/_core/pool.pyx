@@ -86,13 +86,11 @@ cdef class Stream:
         cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef const float[:, ::1] sides
         cdef uint32_t[:, ::1] notes
-        cdef uint32_t n_threads = threads
-        cdef uint32_t most_threads = n_threads if most is None else most
+        cdef uint32_t n_threads = threads, most_threads = threads if most is None else most
         cdef uint64_t limit = max_pixels or 0
         give_back()
         self.n_samples = len(pieces) if pieces is not None else (len(path_at) - 1) // (2 if plan.value.is_pair else 1)
-        self.owner = getpid()
-        self.lock = threading.RLock()
+        self.owner, self.lock = getpid(), threading.RLock()
         self.member, self.plan, self.paths = member, plan, paths
         self.path_at = path_at, pieces, stated, checked, changes
         memset(&self.context, 0, sizeof(self.context))
@@ -118,9 +116,8 @@ cdef class Stream:
             self.context.pieces = <const sn_piece *>&places[0]
             self.context.containers = <const sn_container *>&containers[0]
             self.context.is_external = bool(external)
-        self.boxes = boxes
         if boxes is not None:
-            sides, box_at = boxes
+            sides, box_at = self.boxes = boxes
             if len(box_at) != self.n_samples + 1 or box_at[self.n_samples] != len(sides):
                 raise ValueError(f"{len(box_at)} places of {len(sides)} boxes, but there are {self.n_samples} samples")
             self.context.boxes = <const float (*)[4]>(&sides[0, 0] if len(sides) else NULL)
@@ -133,8 +130,7 @@ cdef class Stream:
             hosts.lend(&self.context.hosts, self.context.copies, exact_copies)
         self.context.seed, self.context.nonce = seed, nonce
         self.context.progress = sn_member_progress(member.handle)
-        self.context.epoch = epoch
-        self.context.check_every = check_every
+        self.context.epoch, self.context.check_every = epoch, check_every
         self.context.checked = NULL if checked is None else <uint64_t *><size_t>checked.ctypes.data
         self.context.changes = NULL if changes is None else <atomic_uint8 *><size_t>changes.ctypes.data
         self.context.files_name = member.files_seen
@@ -179,10 +175,8 @@ cdef class Stream:
     def draw(self, out, beside=None):
         """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order.
 
-        What goes beside pictures is written into ``beside`` likewise: the masks of pairs, or how pictures were moved.
-
-        What earlier batches left to be kept is offered on the way. Either the batch is under way
-        when this returns, or nothing was drawn.
+        Masks of pairs, or how pictures were moved, are written into ``beside`` likewise. What earlier batches left to be
+        kept is offered on the way. Either the batch is under way when this returns, or nothing was drawn.
 
         Returns:
             The batch, as long as ``out`` or, where the epoch has no more, shorter; None where it is drawn through.
@@ -222,8 +216,7 @@ cdef class Stream:
         cdef uint8_t[::1] flat_beside
         cdef const uint64_t[::1] of_draws
         cdef const uint64_t *first_turn = NULL
-        cdef uint32_t nothing
-        cdef uint32_t *indices = &nothing
+        cdef uint32_t nothing, *indices = &nothing
         cdef Batch batch, other
         cdef int rc
         # All that may fail comes first: what is drawn is submitted.
@@ -265,8 +258,7 @@ cdef class Stream:
     def close(self):
         """Stop all work and leave the segment; nothing can be drawn any more.
 
-        Waits for the places that threads have in hand, but not for a thread that hangs: storage may never answer.
-        Then all that it may touch when it does is left as it is, see :meth:`leave_behind`.
+        Waits for the places that threads have in hand, but not for a thread that hangs. See :meth:`leave_behind`.
         """
         cdef Batch batch
         with self.lock:
@@ -397,14 +389,11 @@ cdef class Batch:
             "prepared": sums.prepared, "staged": sums.staged, "damaged": sums.damaged,
             "checked": sums.checked, "different": sums.different,
             "in_vain": sums.in_vain, "peer_wait_s": sums.peer_wait_ns * 1e-9,
-            "read_bytes": sums.read_bytes,
-            "decoded_bytes": sums.decoded_bytes,
-            "times": (sums.n_read, sums.n_prepare, sums.n_decode, sums.n_augment),
-            "copies_from_servers": sums.n_copies,
+            "read_bytes": sums.read_bytes, "decoded_bytes": sums.decoded_bytes, "copies_from_servers": sums.n_copies,
             "from_servers": sums.n_remote, "from_servers_s": sums.remote_ns * 1e-9,
             "blocked_s": sums.spent.blocked * 1e-9,
-            "spent_s": (sums.spent.read * 1e-9, sums.spent.prepare * 1e-9, sums.spent.decode * 1e-9,
-                        sums.spent.augment * 1e-9),
+            "times": (sums.n_read, sums.n_prepare, sums.n_decode, sums.n_augment),
+            "spent_s": (sums.spent.read * 1e-9, sums.spent.prepare * 1e-9, sums.spent.decode * 1e-9, sums.spent.augment * 1e-9),
         }
 
     def __dealloc__(self):

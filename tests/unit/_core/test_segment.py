@@ -1,5 +1,6 @@
 """Birth and death of a segment: who makes it, who may join, who removes it, and what is left behind."""
 
+import contextlib
 import os
 import secrets
 import signal
@@ -65,7 +66,8 @@ def test_another_file_that_has_the_name_by_then_stays(place):
         assert place.exists and second.linked
         place.close(second)
         assert not place.exists
-        os.unlink(moved)
+        with contextlib.suppress(FileNotFoundError):  # a job that begins meanwhile sweeps up what is unused
+            os.unlink(moved)
 
 
 def test_its_memory_is_reserved_in_full_and_its_own(place):

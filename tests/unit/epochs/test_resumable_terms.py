@@ -147,6 +147,8 @@ def of_subset(kind, indices, loader_class=seneca.DataLoader, **options):
         data = ConcatDataset([Subset(data, indices[:5]), Subset(data, indices[5:])])
     elif kind == "nested":
         data = Subset(Subset(data, range(40)), indices)
+    elif kind == "nested within":
+        data = Subset(Subset(data, indices), range(20))
     else:
         data = Subset(data, torch.tensor(indices) if kind == "tensor" else indices)
     return loader_class(data, 4, sampler=sampler, **options)
@@ -161,7 +163,9 @@ class Opaque(Numbers):
 
 
 @pytest.mark.parametrize("loader_class", [seneca.DataLoader, fallback.DataLoader])
-@pytest.mark.parametrize("kind", ["plain", "opaque", "tensor", "nested", "concatenated", "sampler"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "opaque", "tensor", "nested", "nested within", "concatenated", "sampler"]
+)
 def test_a_state_is_refused_where_a_subset_has_other_indices(kind, loader_class):
     """Without a cache, and for an opaque dataset, no fingerprint of the samples says it."""
     own, other = list(range(0, 40, 2)), list(range(1, 40, 2))

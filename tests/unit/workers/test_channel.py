@@ -135,11 +135,15 @@ def test_sending_to_a_process_that_has_gone_does_nothing(channel):
         channel.send((torch.zeros(2), b"x" * LARGE))
 
 
-def test_closing_ends_a_thread_that_nobody_reads_from():
+@pytest.mark.parametrize("is_read", [True, False])
+def test_closing_ends_a_thread_that_nobody_reads_from(is_read):
     before, channel = threading.active_count(), Channel()
     channel.send(b"x" * LARGE)
     assert threading.active_count() == before + 1
-    channel.close()
+    if is_read:  # by another process, which does not read now
+        channel.close_writer()
+    else:
+        channel.close()
     until = time.monotonic() + 60
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
