@@ -36,8 +36,8 @@ typedef struct {
     uint32_t in_turn; /* the candidate that comes as the permutation has it; SN_NONE: it was deferred, or is taken */
     uint32_t out_of_turn; /* how many of the taken samples were not in turn */
     uint64_t *taken;
-    uint32_t *rest, n_rest; /* what was left when that was listed; NULL: not yet */
-    sn_rng rng;             /* for the order of these */
+    uint32_t *rest, n_rest;     /* what was left when that was listed; NULL: not yet */
+    sn_rng rng;                 /* for the order of these */
     struct sn_readahead *ahead; /* what was untaken of the places from the cursor, or of the rest, to `scanned` */
     uint32_t ahead_first, ahead_last, scanned;
     uint32_t *deferred;

@@ -158,7 +158,8 @@ void sn_choose_again(sn_chooser *chooser, int takes_over, sn_item *item)
 {
     uint32_t given_up;
 
-    if (sn_exact_share_again(&chooser->peers, &chooser->client, takes_over ? SN_MAKES_ALL : SN_MAKES_OWN, item, &given_up))
+    if (sn_exact_share_again(&chooser->peers, &chooser->client, takes_over ? SN_MAKES_ALL : SN_MAKES_OWN, item,
+                             &given_up))
         sn_want_taken(segment_of(chooser), row_of(chooser), item->sample);
     sn_holder_done(chooser->client.holder, given_up);
 }

@@ -97,7 +97,7 @@ static uint32_t find_copy(const sn_peers *peers, const sn_client *client, uint32
 }
 
 int sn_exact_share_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn_makes makes, int is_source_wanted,
-                    sn_item *item)
+                         sn_item *item)
 {
     const sn_segment *segment = client->holder->segment;
     uint32_t copy = find_copy(peers, client, sample);

@@ -43,7 +43,7 @@ typedef struct {
     struct {
         uint32_t generation, drawn; /* as it was when somebody waited in vain; generation 0: it is not late */
     } late[SN_MAX_ROWS];
-    sn_rendezvous hosts;           /* that make the same copies; n 0: this one is alone */
+    sn_rendezvous hosts;     /* that make the same copies; n 0: this one is alone */
     uint32_t expected_until; /* so much of its order is drawn: until then others of its pipeline are expected */
 } sn_peers;
 
@@ -62,7 +62,7 @@ enum sn_makes { SN_MAKES_NOTHING, SN_MAKES_OWN, SN_MAKES_ALL };
 /* Serve a cleared place. `is_source_wanted`: look for a kept payload to make it from. Answers whether the sample is
  * served or awaited as SN_AWAITS_COPY, or this client's to make: then its member wants no copy of it any more. */
 int sn_exact_share_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn_makes makes, int is_source_wanted,
-                    sn_item *item);
+                         sn_item *item);
 
 /* Check again what a place awaits. `item` is as sn_exact_share_serve() left it; answers the same. The ledger line of what
  * it no longer needs is in *given_up, for the caller to be done with; else that is SN_NONE. */

@@ -16,7 +16,7 @@
 #include "sn_pacing.h"
 
 #define PLACES_AT_ONCE 16384u /* of the timetable, in each draw: half a millisecond */
-#define RECHECK_MS 10       /* the longest wait for the lock; without it, what is awaited is checked again later */
+#define RECHECK_MS 10         /* the longest wait for the lock; without it, what is awaited is checked again later */
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */

@@ -36,8 +36,8 @@ static int waits(const sn_segment *segment, uint32_t row)
     return atomic_load_explicit(&segment->telemetry[row].waits, memory_order_relaxed) != 0;
 }
 
-void sn_pacing_taken(sn_pacing *regroup, const sn_segment *segment, uint32_t row, uint32_t samples,
-                      uint64_t waited_ns, uint64_t now_ns, int slowly)
+void sn_pacing_taken(sn_pacing *regroup, const sn_segment *segment, uint32_t row, uint32_t samples, uint64_t waited_ns,
+                     uint64_t now_ns, int slowly)
 {
     uint64_t before = regroup->taken_at_ns;
 
@@ -166,7 +166,7 @@ static void end_wait(sn_pacing *regroup)
 }
 
 int sn_pacing_may_draw(sn_pacing *regroup, const sn_segment *segment, uint32_t drawn, uint64_t patience_ns,
-                        uint64_t now_ns)
+                       uint64_t now_ns)
 {
     uint32_t row = regroup->row;
 

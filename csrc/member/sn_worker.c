@@ -107,8 +107,8 @@ static void look_up_exact(sn_worker *worker, uint32_t row, const sn_claim *claim
 {
     int is_to_come = claim->awaited == SN_AWAITS_PEER;
 
-    if (sn_exact_share_serve(&worker->peers, &worker->client, item->sample, is_to_come ? SN_MAKES_NOTHING : SN_MAKES_ALL, 1,
-                        item) &&
+    if (sn_exact_share_serve(&worker->peers, &worker->client, item->sample,
+                             is_to_come ? SN_MAKES_NOTHING : SN_MAKES_ALL, 1, item) &&
         is_to_come)
         sn_want_taken(worker->client.holder->segment, row, item->sample);
 }
@@ -221,8 +221,8 @@ int sn_worker_check_awaited(sn_worker *worker, uint32_t row, uint32_t row_genera
 
         if (!items[i].awaited)
             continue;
-        if (sn_exact_share_again(&worker->peers, &worker->client, takes_over ? SN_MAKES_ALL : SN_MAKES_NOTHING, &items[i],
-                            &given_up) &&
+        if (sn_exact_share_again(&worker->peers, &worker->client, takes_over ? SN_MAKES_ALL : SN_MAKES_NOTHING,
+                                 &items[i], &given_up) &&
             is_there(worker, row, row_generation))
             sn_want_taken(segment, row, items[i].sample);
         if (done(worker, given_up) != 0)

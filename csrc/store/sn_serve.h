@@ -49,10 +49,10 @@ typedef struct {
     uint16_t height, width; /* of an AUGMENTED copy of pixels; 0: it says itself what it holds */
     uint32_t copy_bytes;    /* memory for an AUGMENTED copy; 0: not known yet */
     uint32_t files_name;    /* names the files as its job last saw them, by size and times; 0: it has seen none */
-    uint8_t shares;   /* whether it stages AUGMENTED copies and uses others' */
-    uint8_t keeps;    /* whether what it prepares may be kept */
-    uint8_t exact;    /* whether its copies are the same whoever makes them */
-    uint8_t in_order; /* whether it is known to come to samples in an order that is not random */
+    uint8_t shares;         /* whether it stages AUGMENTED copies and uses others' */
+    uint8_t keeps;          /* whether what it prepares may be kept */
+    uint8_t exact;          /* whether its copies are the same whoever makes them */
+    uint8_t in_order;       /* whether it is known to come to samples in an order that is not random */
 } sn_client;
 
 /* The client that was asked for, with this holder; a copy of pixels takes what these take if nothing was said. */

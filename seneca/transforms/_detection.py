@@ -1,4 +1,4 @@
-"""Transforms of torchvision's references for detection, and of a picture and its boxes.
+"""Transforms of torchvision's references for detection, and how boxes move with their picture.
 
 The native core moves the picture, and says how: ``sn_moves`` in ``csrc/codec/sn_plan.h``. torchvision's own
 steps then move the boxes, with these numbers in place of drawn ones. Therefore the values, the type, the
@@ -28,17 +28,17 @@ from seneca.transforms._arguments import (
     whole,
 )
 from seneca.transforms._base import BY_NAME, MOVES, NativeTransform, Transform, ValueKind, not_yet
-from seneca.transforms._recognise import SANITIZE, walked
 
 __all__ = [
+    "SANITIZE",
     "BoxTransform",
     "RandomIoUCrop",
     "RandomShortestSize",
     "RandomZoomOut",
     "ScaleJitter",
-    "recognise_boxes",
 ]
 
+SANITIZE = "SanitizeBoundingBoxes"
 MOST_SIZES = 16  # SN_MAX_SIZES in csrc/codec/sn_plan.h
 MOST_TRIALS = 1_000  # SN_MAX_TRIALS there
 
@@ -284,23 +284,3 @@ def _moved(kind: type[Transform], step: Any, rect: list[int], target: Any) -> An
 
     boxes = sys.modules["torchvision.tv_tensors"].BoundingBoxes
     return tree_map_only(boxes, lambda some: step.transform(some, kind.box_params(step, rect, some)), target)
-
-
-def recognise_boxes(transforms: object) -> BoxTransform | str:
-    """Find Seneca's transforms of the same meaning for items ``(picture, target)``, whose target has boxes.
-
-    Args:
-        transforms: What a dataset calls with an RGB PIL image and a dict with ``tv_tensors.BoundingBoxes``.
-
-    Returns:
-        The transform; or the reason why there is none, to follow "... because".
-
-    Example:
-        >>> recognise_boxes(None)
-        'there is no transform, so that the picture is a PIL image'
-    """
-    found = walked(transforms, "boxes")
-    if isinstance(found, str):
-        return found
-    recogniser, transform = found
-    return BoxTransform(transform, tuple(recogniser.box_steps), recogniser.is_image)

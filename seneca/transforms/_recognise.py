@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from seneca.errors import PlanError
-from seneca.transforms._arguments import NotNative
+from seneca.transforms._arguments import NotNative, interpolation_of
 from seneca.transforms._base import (
     BY_NAME,
     MOVES,
@@ -30,10 +30,20 @@ from seneca.transforms._base import (
     ValueKind,
     refused,
 )
+from seneca.transforms._detection import SANITIZE, BoxTransform
 from seneca.transforms._genuine import V2, is_library_code, library_name, replaced_in_torchvision
+from seneca.transforms._geometry import CenterCrop, Resize
 from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder, Static
 from seneca.transforms._pipeline import compile_transform
-from seneca.transforms._tensor import RANDOM, TENSOR, WORDS, Followed
+from seneca.transforms._tensor import (
+    RANDOM,
+    TENSOR,
+    WORDS,
+    ConvertImageDtype,
+    Followed,
+    Normalize,
+    PILToTensor,
+)
 
 __all__ = [
     "PairTransform",
@@ -41,6 +51,7 @@ __all__ = [
     "does_beside",
     "images_stay_images",
     "recognise",
+    "recognise_boxes",
     "recognise_pair",
     "run_steps",
     "split_static",
@@ -51,7 +62,6 @@ __all__ = [
 
 GROUPS = ("RandomApply", "RandomChoice", "RandomOrder")
 
-SANITIZE = "SanitizeBoundingBoxes"
 MASK_DTYPES = ("uint8", "int64")
 
 
@@ -166,6 +176,26 @@ def recognise_pair(transforms: object) -> PairTransform | str:
     return found if isinstance(found, str) else PairTransform(found[1], found[0].mask_dtype)
 
 
+def recognise_boxes(transforms: object) -> BoxTransform | str:
+    """Find Seneca's transforms of the same meaning for items ``(picture, target)``, whose target has boxes.
+
+    Args:
+        transforms: What a dataset calls with an RGB PIL image and a dict with ``tv_tensors.BoundingBoxes``.
+
+    Returns:
+        The transform; or the reason why there is none, to follow "... because".
+
+    Example:
+        >>> recognise_boxes(None)
+        'there is no transform, so that the picture is a PIL image'
+    """
+    found = walked(transforms, "boxes")
+    if isinstance(found, str):
+        return found
+    recogniser, transform = found
+    return BoxTransform(transform, tuple(recogniser.box_steps), recogniser.is_image)
+
+
 def walked(
     transform: Any, beside: Literal["masks", "boxes"] | None
 ) -> tuple[Recogniser, NativeTransform] | str:
@@ -254,7 +284,7 @@ def _deterministic(step: Any) -> bool:
 def _is_fixed(name: str) -> bool:
     if name in BY_NAME:
         return BY_NAME[name].fixed_kinds == BY_NAME[name].kinds
-    return name in TENSOR.keys() - RANDOM or (name in OTHERS and OTHERS[name].is_fixed)
+    return name in STEPS.keys() - RANDOM or (name in OTHERS and OTHERS[name].is_fixed)
 
 
 def _read(name: str, step: Any, holds: ValueKind) -> Transform:
@@ -293,6 +323,18 @@ class WithMaskFill(Transform):
         return tuple(Step(kind, {**args, "mask_fill": self.mask_fill}) for kind, args in self.inner.steps())
 
 
+def _preset(at: Followed, step: Any) -> None:
+    at.needs_picture("ImageClassification")
+    interpolation = interpolation_of("ImageClassification", step)
+    at.pixels += [Resize(step.resize_size, interpolation), CenterCrop(step.crop_size)]
+    at.tensor += [PILToTensor(), ConvertImageDtype("float32"), Normalize(step.mean, step.std)]
+    at.dtype, at.normalised, at.behind = "float32", True, "ImageClassification"
+
+
+STEPS: dict[str, Callable[[Followed, Any], None]] = {**TENSOR, "ImageClassification": _preset}
+"""Of transforms that make or change a tensor: how they are read, by their names."""
+
+
 class Recogniser(Followed):
     """Follows the value from one step to the next, and collects Seneca's transforms for the steps.
 
@@ -326,8 +368,8 @@ class Recogniser(Followed):
                 self._take_senecas(step)
             elif name in BY_NAME or name in GROUPS:
                 self.pixels.append(self.translated(name, step))
-            elif name in TENSOR:
-                TENSOR[name](self, step)
+            elif name in STEPS:
+                STEPS[name](self, step)
             else:
                 raise NotNative(f"{_named(step)} {OTHERS.get(name or '', Other()).why}")
         except (TypeError, ValueError) as error:  # from the checks of Seneca's arguments
@@ -512,7 +554,7 @@ def _named(step: Any) -> str:
     if own is not None:
         return str(own)
     kind = type(step)
-    taken = kind.__name__ in BY_NAME or kind.__name__ in TENSOR
+    taken = kind.__name__ in BY_NAME or kind.__name__ in STEPS
     return f"{kind.__module__}.{kind.__qualname__}" if taken else kind.__qualname__
 
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from seneca.transforms._arguments import NotNative, channels, interpolation_of, probability, rising, whole
+from seneca.transforms._arguments import NotNative, channels, probability, rising, whole
 from seneca.transforms._base import Step, Transform, ValueKind, step
-from seneca.transforms._geometry import CenterCrop, Resize
 from seneca.transforms._pipeline import DTYPES
 
 if TYPE_CHECKING:
@@ -366,14 +365,6 @@ def _erase(at: Followed, erasing: RandomErasing) -> None:
     at.erased, at.behind = True, "RandomErasing"
 
 
-def _preset(at: Followed, step: Any) -> None:
-    at.needs_picture("ImageClassification")
-    interpolation = interpolation_of("ImageClassification", step)
-    at.pixels += [Resize(step.resize_size, interpolation), CenterCrop(step.crop_size)]
-    at.tensor += [PILToTensor(), ConvertImageDtype("float32"), Normalize(step.mean, step.std)]
-    at.dtype, at.normalised, at.behind = "float32", True, "ImageClassification"
-
-
 TENSOR: dict[str, Callable[[Followed, Any], None]] = {
     "ToTensor": _to_tensor,
     "PILToTensor": _pil_to_tensor,
@@ -384,7 +375,6 @@ TENSOR: dict[str, Callable[[Followed, Any], None]] = {
     "ConvertImageDtype": _convert_image_dtype,
     "Normalize": _normalize,
     "RandomErasing": _random_erasing,
-    "ImageClassification": _preset,
     "timm.MaybeToTensor": _maybe_to_tensor,
     "timm.MaybePILToTensor": _maybe_pil_to_tensor,
     "timm.ToTensor": _timm_to_tensor,

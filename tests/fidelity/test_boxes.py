@@ -20,8 +20,8 @@ from torchvision_here import torchvision, v2
 
 import seneca
 from seneca._core.codec import Codec
-from seneca.transforms._detection import recognise_boxes
 from seneca.transforms._pipeline import compile_transform
+from seneca.transforms._recognise import recognise_boxes
 
 F = v2.functional
 BoundingBoxes = torchvision.tv_tensors.BoundingBoxes

@@ -7,8 +7,8 @@ from typing import Any
 from seneca.data.kinds.annotated import run_in_python, run_natively
 from seneca.data.kinds.kind import Request, Support
 from seneca.data.tv_boxes import Targets, boxes_of, has_boxes
-from seneca.transforms._detection import recognise_boxes
 from seneca.transforms._pipeline import compile_transform
+from seneca.transforms._recognise import recognise_boxes
 
 __all__ = ["matches", "support"]
 

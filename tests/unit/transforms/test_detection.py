@@ -6,8 +6,9 @@ import torch
 from torchvision_here import torchvision, v1, v2
 
 from seneca import transforms as T
-from seneca.transforms._detection import BoxTransform, recognise_boxes
+from seneca.transforms._detection import BoxTransform
 from seneca.transforms._pipeline import compile_transform
+from seneca.transforms._recognise import recognise_boxes
 
 Image, BoundingBoxes = torchvision.tv_tensors.Image, torchvision.tv_tensors.BoundingBoxes
 FIXED = v2.Resize((20, 30))

@@ -10,9 +10,8 @@ from torchvision_here import torchvision, v1, v2
 
 from seneca import transforms as T
 from seneca.transforms._base import BY_NAME, NOT_OF_V2
-from seneca.transforms._detection import recognise_boxes
 from seneca.transforms._pipeline import compile_transform
-from seneca.transforms._recognise import PairTransform, recognise, recognise_pair
+from seneca.transforms._recognise import PairTransform, recognise, recognise_boxes, recognise_pair
 
 Image, Mask = torchvision.tv_tensors.Image, torchvision.tv_tensors.Mask
 CROP = v2.CenterCrop(20)
