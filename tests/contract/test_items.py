@@ -146,6 +146,7 @@ def test_every_kind_is_delivered_as_torch_delivers_it(workers):
     assert_as_torch(in_words_of(load(seneca.DataLoader, names, workers, cache=None), names), workers)
 
 
+@pytest.mark.small(1)
 @METHODS
 def test_every_kind_that_another_job_made_is_delivered_as_torch_delivers_it(workers, shared):
     names = named(workers)
@@ -180,6 +181,7 @@ def served(some: dict[str, Any], others: dict[str, Any]) -> set[str]:
     return {name for name in some.keys() & KINDS.keys() if some[name][0] == others[name][0]}
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", ["here", "forked"])
 def test_torchs_own_loader_delivers_every_kind_of_a_shared_dataset(workers, shared):
     names = named(workers)
@@ -219,6 +221,7 @@ def in_words_here(batch: list[Any]) -> Any:
     return in_words(batch)
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize("name", sorted(NOT_PICKLED))
 def test_what_workers_cannot_send_is_an_error_that_says_so(name, shared):
     """With torch the run waits for it for ever."""

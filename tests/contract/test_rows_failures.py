@@ -271,6 +271,7 @@ def test_a_keyboard_interrupt_in_a_sample_here_comes_through(load):
         next(iter(load(Failing(SAMPLES, interrupted), batch_size=6)))
 
 
+@pytest.mark.small(1)
 @pytest.mark.meant("threads")
 def test_held_batches_of_the_native_path_take_no_descriptors(load, pictures):
     """Torch's tensors of a worker each hold one, until the process has no more."""

@@ -162,7 +162,7 @@ def shell_blocks():
                 yield pytest.param(page, block, id=f"{name_of(page)}:{block.line}")
 
 
-@pytest.mark.small(5)
+@pytest.mark.small(2)
 @pytest.mark.parametrize(("page", "block"), list(shell_blocks()))
 def test_commands_of(page, block, place):
     typed = pages.commands(block)

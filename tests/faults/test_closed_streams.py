@@ -101,6 +101,7 @@ def ran(tmp_path, name, how, remote="", *, by_shell=True):
     return found
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("how", ["folder", "archive", "items"])
 def test_what_a_library_prints_goes_into_no_file_of_ours(tmp_path, name, how):
     found = ran(tmp_path, name, how, by_shell=how != "archive")
@@ -108,6 +109,7 @@ def test_what_a_library_prints_goes_into_no_file_of_ours(tmp_path, name, how):
     assert found["count"] == 48 and (how == "items" or found["kept"] > 0)
 
 
+@pytest.mark.whole_size(shown_by="test_what_a_library_prints_goes_into_no_file_of_ours")
 @pytest.mark.skipif(PROGRAM is None, reason="no server; apt-get install redis-server")
 def test_what_a_library_prints_goes_to_no_server(tmp_path, name):
     with RedisServer(tmp_path / "redis") as server:

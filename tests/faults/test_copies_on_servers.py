@@ -122,6 +122,7 @@ def archive_of(folder, tmp_path):
     return tmp_path / "all.tar"
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(("kind", "workers"), [("folder", 2), ("folder", 0), ("tar", 1), ("pairs", 2)])
 def test_two_hosts_make_each_copy_about_once(folder, server, tmp_path, name, hosts, kind, workers):
     if kind == "pairs":
@@ -156,6 +157,7 @@ def test_jobs_of_one_host_share_in_memory_what_servers_bring(folder, server, nam
     assert sum(did["prepared"] for did in made) < 2 * EPOCHS * COUNT, made
 
 
+@pytest.mark.whole_size(shown_by="test_two_hosts_make_each_copy_about_once")
 def test_hosts_of_other_seeds_or_transforms_get_their_own(folder, server, name, hosts):
     """Batches alone decide: what they ask for is called otherwise."""
     wanted = [alone(seneca.ImageFolder(folder, TRANSFORM), f"{name}-{seed}", seed=seed) for seed in (5, 6)]
@@ -168,6 +170,7 @@ def test_hosts_of_other_seeds_or_transforms_get_their_own(folder, server, name, 
     assert [counts(job)[1] for job in jobs] == [0, 0]
 
 
+@pytest.mark.whole_size(shown_by="test_two_hosts_make_each_copy_about_once")
 def test_hosts_whose_decoders_are_of_other_versions_share_no_copies(folder, server, hosts, monkeypatch):
     pair = [loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url) for host in hosts[:2]]
     versions = {pair[0]._session: "12.1", pair[1]._session: "12.2"}
@@ -243,6 +246,7 @@ def test_planted_copies_are_not_used(folder, server, name, hosts):
     assert counted["wrong"] > 0 and counts(third)[1] == 0
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("fail", [kill, stop, restart_empty, fill_up])
 def test_a_server_that_fails_costs_no_sample(folder, server, name, hosts, fail):
     wanted = alone(seneca.ImageFolder(folder, TRANSFORM), name)
@@ -272,6 +276,7 @@ for epoch in range(8):
 """
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_host_that_dies_leaves_the_others_what_they_get_alone(folder, server, hosts, how):
     def start(host):

@@ -64,7 +64,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.small(8)
+@pytest.mark.small(4)
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_process_that_ends_leaves_nothing(picture_folder, segment_folder, kind, end):
@@ -75,6 +75,7 @@ def test_a_process_that_ends_leaves_nothing(picture_folder, segment_folder, kind
     assert os.listdir(segment_folder) == []
 
 
+@pytest.mark.whole_size(shown_by="test_a_process_that_ends_leaves_nothing")
 def test_spawned_workers_leave_nothing(tmp_path, picture_folder, segment_folder):
     path = tmp_path / "job.py"
     inner = "\n".join("    " + line for line in (BEGIN + ENDS["at the end"]).strip().splitlines())
@@ -113,7 +114,7 @@ def held():
 
 @pytest.mark.parametrize("kind", ["opaque", "native"])
 @pytest.mark.parametrize("way", ["made and dropped", "break", "error"])
-@pytest.mark.small(4)
+@pytest.mark.small(2)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_nothing_adds_up_in_a_process(picture_folder, segment_folder, kind, way, workers):
     count = LOADERS or size(12, 60 if workers == 0 or kind == "native" else 20)

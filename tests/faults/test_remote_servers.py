@@ -177,6 +177,7 @@ def test_a_server_fails_in_the_middle_of_an_epoch(folder, alone, server, fault, 
     fail_in_the_middle_of_an_epoch(folder, alone, server, fault, workers)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_epochs_are_left_while_servers_are_asked(folder, server, workers):
     """Servers have all files, or a part, or none. The epoch behind the one that was left is whole."""

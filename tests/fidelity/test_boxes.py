@@ -228,6 +228,7 @@ CROPS = {
 }
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("crop", CROPS)
 def test_boxes_are_distributed_as_torchvisions(crop, tmp_path):
     """The corners of boxes, and of what pictures show there, by two Kolmogorov-Smirnov tests each."""

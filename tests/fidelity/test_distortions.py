@@ -418,6 +418,7 @@ def test_without_colours_and_with_a_given_depth_aug_mix_has_fewer_operations():
 DRAWS = size(500, 1500)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("all_ops", [True, False])
 def test_the_twin_mixes_as_the_native_core(all_ops):
     """Of each picture one value of the changed pixels and the average change."""

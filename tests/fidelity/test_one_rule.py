@@ -41,6 +41,7 @@ def paths(tmp_path_factory):
     return made
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("takes_truncated", [False, True])
 @pytest.mark.parametrize("max_pixels", [MAX_PIXELS, FEW_PIXELS])
 def test_each_file_is_read_or_refused_as_by_pillow(takes_truncated, max_pixels, paths):

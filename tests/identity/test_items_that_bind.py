@@ -144,6 +144,7 @@ def items(tmp_path):
     return write
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", [OfDatabase, OfFile, CopiesItsLists, Calls, Computed, Rebuilt, Made])
 def test_jobs_share_whose_items_bind_what_does_not_count(kind, workers, items, tmp_path):

@@ -380,6 +380,7 @@ FILES = [
 ]
 
 
+@pytest.mark.small(20)
 @pytest.mark.parametrize("row", [*SETTINGS, *BEHIND, *CODE, *PLACES, *FILES], ids=str)
 def test_jobs_that_differ_in_what_code_reads_share_nothing(row, tmp_path):
     shared, differ, _ = compare_jobs(row, tmp_path)

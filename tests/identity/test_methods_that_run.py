@@ -164,6 +164,7 @@ ROWS = [
 IDS = [name.replace(" ", "-") for name, _ in ROWS]
 
 
+@pytest.mark.small(12)
 @pytest.mark.parametrize("name, source", ROWS, ids=IDS)
 def test_what_they_read_counts(name, source, tmp_path):
     shared, differ, _ = compare_jobs(Row(name, source, "LR = 1; SIZE = 3", "LR = 1; SIZE = 4"), tmp_path)

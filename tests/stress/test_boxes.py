@@ -59,6 +59,7 @@ def train(coco, name, *, epochs, until=None, sleep_s=0.0, notes=None, **options)
     return work
 
 
+@pytest.mark.whole_size(shown_by="test_jobs_serve_each_other_copies_with_boxes")
 def test_jobs_share_boxes_and_one_is_killed(host: Host, coco, seed, monkeypatch):
     monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
     rng = random.Random(seed)

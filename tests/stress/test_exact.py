@@ -81,7 +81,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_survivors_of_kills_and_stops_get_what_they_get_alone(host: Host, small_pictures, seed, setting):
     kind, options = SETTINGS[setting]

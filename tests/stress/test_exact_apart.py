@@ -127,6 +127,7 @@ def test_jobs_in_front_let_one_come_near_and_then_all_share(host: Host, large_pi
     assert prepared < 1.6 * N, "as of jobs that stay apart"
 
 
+@pytest.mark.whole_size(shown_by="test_jobs_in_front_let_one_come_near_and_then_all_share")
 def test_jobs_in_front_go_on_while_the_one_that_they_let_come_near_is_stopped_or_dead(
     host: Host, large_pictures, seed
 ):

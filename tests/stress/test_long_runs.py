@@ -66,7 +66,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.small(4)
+@pytest.mark.small(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_grows(kind, picture_folder, segment_folder):
     done = ready.run("-c", JOB, kind, picture_folder, str(EPOCHS), str(WARM))

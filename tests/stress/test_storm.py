@@ -118,7 +118,7 @@ def is_amid_an_epoch(job):
     return bool(delivered) and len(np.concatenate(delivered[max(delivered)])) < SAMPLES
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     "kind, options",
     [

@@ -150,7 +150,7 @@ def run(tmp_path_factory, small_pictures):
         host.close()
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("case", CASES)
 def test_ranks_divide_each_epoch(run, case):
     assert_divided([rank[case] for rank in run.ranks], CASES[case]["count"], CASES[case]["drop"])

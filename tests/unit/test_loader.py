@@ -252,6 +252,7 @@ def doubled(tensor):
 LIMITS = (None, 99 * 50 - 1, 99 * 100, 7, float("inf"), 99 * 50, 99 * 100 - 1)
 
 
+@pytest.mark.small(2)
 @pytest.mark.filterwarnings("ignore:.*decompression bomb")
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "bmp"])
 @pytest.mark.parametrize("is_native", [True, False])

@@ -428,6 +428,7 @@ def in_turn(loaders, epochs, ahead):
     return [loader.stats()["served"]["augmented"] for loader in loaders]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_jobs_that_share_half_an_epoch_apart_are_not_called_broken(folder, cache, workers):
     """Their epochs begin with the same half each time."""

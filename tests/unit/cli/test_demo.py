@@ -131,6 +131,7 @@ def test_a_job_ends_by_itself_when_the_demo_is_killed(picture_folder, tmp_path):
         time.sleep(0.05)
 
 
+@pytest.mark.whole_size(shown_by="test_two_jobs_share_and_each_gets_every_picture_once")
 def test_a_job_that_dies_is_reported_and_the_others_go_on(picture_folder, tmp_path, monkeypatch, capfd):
     real = demo._command
 

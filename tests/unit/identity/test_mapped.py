@@ -63,6 +63,7 @@ def resident(*paths):
     return found
 
 
+@pytest.mark.small(6)
 @pytest.mark.parametrize("kind", MAPPED)
 def test_it_is_not_read(path, kind):
     value = MAPPED[kind](path)
@@ -81,6 +82,7 @@ def test_a_file_that_was_rewritten_is_another(path, kind):
     assert fingerprint(value) != before
 
 
+@pytest.mark.small(5)
 @pytest.mark.parametrize("kind", [kind for kind in MAPPED if kind not in ("r", "part", "columns")])
 def test_what_is_written_through_it_counts(path, kind):
     """Also if its pages were written to before, and were not yet written out since."""

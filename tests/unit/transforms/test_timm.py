@@ -73,6 +73,7 @@ def test_both_engines_make_the_same_pictures_of_an_operation(name):
             assert min(np.abs(values - np.frombuffer(k, np.uint8)).max() for k in other) <= 2
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("distinct", [False, True])
 def test_both_engines_choose_chains_by_their_weights(distinct):
     chains = [[("Invert", 1, 1)], [("Solarize", 1, 5)], [("Posterize", 1, 5), ("AutoContrast", 0.5, 1)]]
@@ -85,6 +86,7 @@ def test_both_engines_choose_chains_by_their_weights(distinct):
     assert chi2_contingency([[counts[key] for key in mine] for counts in (mine, other)]).pvalue > 1e-3
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("deviation", [0.7, math.inf])
 def test_both_engines_blend_chains_alike(deviation):
     parts = [(name, 1, 3) for name in ("Rotate", "Equalize", "ColorIncreasing", "SolarizeAdd")]

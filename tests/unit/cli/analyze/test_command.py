@@ -98,6 +98,7 @@ def test_signals_are_passed_on(tmp_path, number):
     assert (process.returncode, err) == (5, NO_LOADER)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("way", ["terminal", "timeout", "another group"])
 def test_the_script_gets_one_interrupt_however_it_comes(tmp_path, way):
     script = """
