@@ -38,7 +38,7 @@ demo: $(BUILT)           ## jobs that share one cache, on this machine, in a min
 # Tests are independent of each other. ARGS="-n 0" runs one at a time, as a debugger needs it.
 AT_A_TIME := --dist worksteal -n 2
 
-test: $(BUILT)           ## every kind of test at a small size, in less than ten minutes on two cores; ARGS="-k folder" for some
+test: $(BUILT)           ## every kind of test at a small size; ARGS="-k folder" for some
 	$(BIN)/python -m pytest $(AT_A_TIME) $(ARGS)
 
 test-all: $(BUILT)       ## all tests at their whole size

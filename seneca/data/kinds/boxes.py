@@ -32,7 +32,7 @@ def support(request: Request) -> Support:
         channels_last=request.channels_last,
         max_pixels=boxed.max_pixels,
         moves=True,
-        boxes=table and table.digest(),
+        boxes=None if table is None else table.digest(),
     )
     return run_natively(
         request,
