@@ -13,11 +13,21 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import sys
 import urllib.parse
 import urllib.request
 
-__all__ = ["MAIN", "distribution_of", "file_of", "file_to_import", "release_of", "spec_of"]
+__all__ = [
+    "MAIN",
+    "distribution_of",
+    "fields_of",
+    "file_of",
+    "file_to_import",
+    "release_of",
+    "spec_of",
+    "version_of",
+]
 
 MAIN = ("__main__", "__mp_main__")  # the second is the name of the first in a spawned process
 _STDLIB = os.path.dirname(os.__file__)
@@ -44,18 +54,35 @@ def release_of(module: str) -> str | None:
     names = distribution_of(top)
     if not names or all(map(_was_installed_from_a_folder, names)):
         return None  # a loose file among installed packages is the user's own
-    return " ".join(f"{name}=={importlib.metadata.version(name)}" for name in names)
+    return " ".join(f"{name}=={version_of(name)}" for name in names)
+
+
+@functools.cache
+def version_of(distribution: str) -> str | None:
+    """The installed version of a distribution; None: it is not installed."""
+    try:
+        return next(iter(fields_of(importlib.metadata.distribution(distribution), "Version")), None)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def fields_of(distribution: importlib.metadata.Distribution, field: str) -> list[str]:
+    """The values of a field of a distribution's metadata.
+
+    ``distribution.metadata`` would parse the whole text, its long description too, each time it is asked.
+    """
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    head = text.partition("\n\n")[0]
+    return re.findall(rf"^{re.escape(field)}:[ \t]*(.*?)[ \t]*$", head, re.MULTILINE)
 
 
 @functools.cache
 def distribution_of(top: str) -> tuple[str, ...]:
     """The installed distributions that may have a top-level module, sorted; mostly one, of the same name."""
-    try:
-        importlib.metadata.version(top)
+    if version_of(top) is not None:
         return (top,)
-    except importlib.metadata.PackageNotFoundError:
-        found = (one.metadata["Name"] for one in importlib.metadata.distributions() if top in _tops_of(one))
-        return tuple(sorted(set(filter(None, found))))
+    installed = (one for one in importlib.metadata.distributions() if top in _tops_of(one))
+    return tuple(sorted({name for one in installed for name in fields_of(one, "Name")}))
 
 
 def _tops_of(distribution: importlib.metadata.Distribution) -> set[str]:

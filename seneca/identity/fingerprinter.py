@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import re
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 
-from seneca._runtime.packages import distribution_of, release_of
+from seneca._runtime.packages import distribution_of, release_of, version_of
 from seneca._runtime.pillow import settings as pillow_settings
 from seneca.errors import NotFingerprinted
 from seneca.identity import of_code, of_data
@@ -356,16 +355,8 @@ def _process() -> str:
 @functools.cache
 def _always() -> bytes:
     """A digest of the packages with which nearly all items are made."""
-    installed = {one: contents(one) for one in _ALWAYS if _is_installed(one)}
+    installed = {one: contents(one) for one in _ALWAYS if version_of(one) is not None}
     return digest_of("always", repr(sorted(installed.items())).encode())
-
-
-def _is_installed(distribution: str) -> bool:
-    try:
-        importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 # The first entry that fits counts.

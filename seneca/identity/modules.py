@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import functools
 import hashlib
 import importlib.machinery
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 
 import xxhash
 
-from seneca._runtime.packages import file_to_import, release_of, spec_of
+from seneca._runtime.packages import fields_of, file_to_import, release_of, spec_of, version_of
 from seneca.identity.names import named_by
 
 __all__ = ["contents", "sources_of"]
@@ -54,11 +53,17 @@ def _with_required(name: str) -> set[str]:
             distribution = importlib.metadata.distribution(left.pop())
         except importlib.metadata.PackageNotFoundError:
             continue  # only a part that is not installed requires it
-        one = re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
+        one = re.sub(r"[-_.]+", "-", "".join(fields_of(distribution, "Name"))).lower()
         if one not in found:
             found.add(one)
-            left += [_name_of(line) for line in distribution.requires or () if "extra ==" not in line]
+            left += [_name_of(line) for line in _requirements(distribution) if "extra ==" not in line]
     return found
+
+
+def _requirements(distribution: importlib.metadata.Distribution) -> list[str]:
+    if distribution.read_text("METADATA") is None:  # an egg's are in a file of their own
+        return distribution.requires or []
+    return fields_of(distribution, "Requires-Dist")
 
 
 def _name_of(requirement: str) -> str:
@@ -69,65 +74,73 @@ def _name_of(requirement: str) -> str:
 @functools.cache
 def _own_contents(name: str) -> bytes:
     distribution = importlib.metadata.distribution(name)
-    record = distribution.read_text("RECORD")
-    digest = xxhash.xxh3_128(distribution.version.encode())
-    listed = {} if record is None else _listed(record)
-    for path, (hashed, size) in sorted(listed.items()):
-        if hashed and ".dist-info/" not in path and not path.startswith(("..", "/")):
-            digest.update(f"{path},{hashed},{size}\n".encode())
-    for path in _changed_since(distribution, listed):
+    listed = (distribution.read_text("RECORD") or "").splitlines()
+    hashed = [
+        line
+        for line in listed
+        if ",sha" in line and ".dist-info/" not in line and not line.lstrip('"').startswith(("..", "/"))
+    ]
+    digest = xxhash.xxh3_128(str(version_of(name)).encode())
+    digest.update("\n".join(sorted(hashed)).encode())
+    for path in _changed_since(distribution, listed, hashed):
         with open(path, "rb") as file:
             digest.update(os.path.basename(path).encode() + b"\0" + file.read())
     return digest.digest()
 
 
-def _listed(record: str) -> dict[str, tuple[str, str]]:
-    """The hash and the size of each file that an installer has listed."""
-    try:
-        rows = [row for row in csv.reader(record.splitlines()) if len(row) == 3]
-    except csv.Error:  # a program may have set another limit for fields
-        return {}
-    return {path: (hashed if hashed.startswith("sha") else "", size) for path, hashed, size in rows}
-
-
 def _changed_since(
-    distribution: importlib.metadata.Distribution, listed: dict[str, tuple[str, str]]
+    distribution: importlib.metadata.Distribution, listed: list[str], hashed: list[str]
 ) -> list[str]:
-    """The loaded files of a distribution that are not what was installed; all, if nothing is listed."""
+    """The loaded files of a distribution that are not what was installed; all, if nothing is listed.
+
+    Args:
+        distribution: An installed distribution.
+        listed: The lines of RECORD, in which the installer has listed its files.
+        hashed: Those of them that have a hash and belong to a file that can be loaded.
+    """
     root = os.path.join(str(distribution.locate_file("")), "")
-    tops = {path.partition("/")[0].removesuffix(".py") for path in listed} or set(_tops_of(distribution))
-    recorded = next((path for path in listed if path.endswith(".dist-info/RECORD")), None)
+    tops = {line.partition("/")[0] for line in listed}
+    tops = {top.partition(",")[0].removesuffix(".py") for top in tops} or set(_tops_of(distribution))
+    loaded = [
+        path
+        for module in list(sys.modules)
+        if module.partition(".")[0] in tops
+        and (path := getattr(sys.modules.get(module), "__file__", None)) is not None
+        and path.startswith(root)
+    ]
+    if not loaded:
+        return []
+    recorded = next((line.partition(",")[0] for line in listed if ".dist-info/RECORD," in line), None)
     try:
         installed = None if recorded is None else os.stat(os.path.join(root, recorded))
     except OSError:
         installed = None
-    changed = set()
-    for module in list(sys.modules):
-        path = getattr(sys.modules.get(module), "__file__", None)
-        if module.partition(".")[0] in tops and path is not None and path.startswith(root):
-            found = listed.get(path[len(root) :])
-            if found is None or not found[0] or _is_another(path, found, installed):
-                changed.add(path)
+    by_path = {line.partition(",")[0]: line for line in hashed}
+    changed = {path for path in loaded if _is_another(path, by_path.get(path[len(root) :]), installed)}
     return sorted(path for path in changed if os.path.isfile(path))
 
 
 def _tops_of(distribution: importlib.metadata.Distribution) -> list[str]:
-    return (distribution.read_text("top_level.txt") or distribution.metadata["Name"]).split()
+    declared = (distribution.read_text("top_level.txt") or "").split()
+    return declared or fields_of(distribution, "Name")
 
 
-def _is_another(path: str, listed: tuple[str, str], installed: os.stat_result | None) -> bool:
-    """Whether a file is not what its installer has listed.
+def _is_another(path: str, line: str | None, installed: os.stat_result | None) -> bool:
+    """Whether a file is not what its installer has listed in a line of RECORD: path, hash and size.
 
     A file that nobody has touched since is not read. The time of change decides, because nobody can set it.
     """
+    if line is None:
+        return True
     try:
         status = os.stat(path)
     except OSError:
         return False  # the file has gone since it was loaded
+    _, hashed, size = line.rsplit(",", 2)
     touched = installed is None or max(status.st_mtime_ns, status.st_ctime_ns) > installed.st_ctime_ns
-    if not touched and listed[1] == str(status.st_size):
+    if not touched and size == str(status.st_size):
         return False
-    method, _, wanted = listed[0].partition("=")
+    method, _, wanted = hashed.partition("=")
     with open(path, "rb") as file:
         found = base64.urlsafe_b64encode(hashlib.new(method, file.read()).digest())
     return found.rstrip(b"=").decode() != wanted

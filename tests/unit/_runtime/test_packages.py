@@ -1,5 +1,6 @@
 """Where a module comes from: installed in a release, or the user's own."""
 
+import importlib.metadata
 import sys
 
 import numpy
@@ -42,3 +43,35 @@ def test_a_module_in_packages_without_an_init_file_is_found_and_nothing_imported
     monkeypatch.syspath_prepend(tmp_path)
     assert packages.file_of("outer_space.inner.m") == str(path)
     assert "outer_space" not in sys.modules
+
+
+METADATA = """Metadata-Version: 2.4
+Name: seneca-test
+Version: 1.0
+Requires-Dist: torch >=2
+Requires-Dist: numpy; extra == "all"
+
+Version: 2.0 has more.
+Requires-Dist: nothing
+"""
+
+
+@pytest.mark.parametrize("kind", ["seneca_test-1.0.dist-info/METADATA", "seneca_test.egg-info/PKG-INFO"])
+def test_fields_are_those_of_the_head_and_as_the_standard_library_reads_them(tmp_path, monkeypatch, kind):
+    (tmp_path / kind).parent.mkdir()
+    (tmp_path / kind).write_text(METADATA)
+    monkeypatch.syspath_prepend(tmp_path)
+    installed = importlib.metadata.distribution("seneca-test")
+    for field in ("Name", "Version", "Requires-Dist", "Author"):
+        assert packages.fields_of(installed, field) == (installed.metadata.get_all(field) or [])
+    packages.version_of.cache_clear()
+    assert packages.version_of("seneca-test") == "1.0"
+    assert packages.version_of("seneca-gone") is None
+
+
+def test_versions_of_all_that_is_installed_are_those_that_the_standard_library_reads():
+    for one in importlib.metadata.distributions():
+        assert packages.fields_of(one, "Version") == [one.version], one
+        assert packages.fields_of(one, "Name") == [one.name], one
+        if one.read_text("METADATA") is not None:  # an egg's requirements are in a file of their own
+            assert packages.fields_of(one, "Requires-Dist") == (one.requires or []), one
