@@ -9,8 +9,7 @@
 /* A side longer than this is refused: its tables alone would be larger than any picture. */
 #define MAX_SIDE (1u << 20)
 
-#define CROP_TRIES 10       /* torchvision's */
-#define OVERLAPS_TRIED 1024 /* of a picture in which no crop is found: torchvision would go on for ever */
+#define CROP_TRIES 10 /* torchvision's */
 
 static sn_pass untouched(uint32_t height, uint32_t width)
 {
@@ -98,8 +97,8 @@ static void crop(sn_route *route, const sn_rect *box)
 /* For the boxes, see sn_shift. */
 static void shift(sn_route *route, uint32_t axis, bool mirrored, float by)
 {
-    if (route->n_shifts < SN_ROUTE_MAX_SHIFTS) /* more come of no plan that reads boxes */
-        route->shifts[route->n_shifts++] = (sn_shift){axis, mirrored, by};
+    if (route->boxes.n_shifts < SN_MAX_SHIFTS) /* more come of no plan that reads boxes */
+        route->boxes.shifts[route->boxes.n_shifts++] = (sn_shift){axis, mirrored, by};
 }
 
 static void flip(sn_route *route)
@@ -371,80 +370,15 @@ static int lay_random_zoom_out(sn_route *route, const sn_op *op, sn_rng *rng, ui
                    max_pixels);
 }
 
-/* A box where the ops before have moved it, rounded after each as torchvision rounds. */
-static void moved_box(const sn_route *route, uint32_t number, float box[4])
-{
-    memcpy(box, route->boxes.sides[number], 4 * sizeof *box);
-    for (uint32_t k = 0; k < route->n_shifts; k++) {
-        const sn_shift *shift = &route->shifts[k];
-        float *low = &box[shift->axis], *high = &box[shift->axis + 2], was_low = *low;
-
-        *low = shift->mirrored ? shift->by - *high : *low + shift->by;
-        *high = shift->mirrored ? shift->by - was_low : *high + shift->by;
-    }
-}
-
-/* Whether a box whose middle is in the crop overlaps it as much, in single floats as torchvision has them. */
-static bool is_overlapped(const sn_route *route, const float crop[4], float least)
-{
-    float of_crop = (crop[2] - crop[0]) * (crop[3] - crop[1]);
-
-    for (uint32_t k = 0; k < route->boxes.count; k++) {
-        float box[4], x, y, both, all;
-
-        moved_box(route, k, box);
-        x = 0.5f * (box[0] + box[2]);
-        y = 0.5f * (box[1] + box[3]);
-        if (!(crop[0] < x && x < crop[2] && crop[1] < y && y < crop[3]))
-            continue;
-        both = fmaxf(fminf(box[2], crop[2]) - fmaxf(box[0], crop[0]), 0) *
-               fmaxf(fminf(box[3], crop[3]) - fmaxf(box[1], crop[1]), 0);
-        all = (box[2] - box[0]) * (box[3] - box[1]) + of_crop - both;
-        if (both / all >= least)
-            return true;
-    }
-    return false;
-}
-
-/* One trial of RandomIoUCrop. */
-static bool try_crop(const sn_route *route, const sn_op *op, sn_rng *rng, float least, sn_rect *box)
-{
-    const double *scale = op->random_iou_crop.scale, *ratio = op->random_iou_crop.ratio;
-    const sn_pass *pass = &route->passes[route->n_passes - 1];
-    double in_ratio;
-
-    box->width = (uint32_t)((float)pass->width * (float)sn_rng_uniform(rng, scale[0], scale[1]));
-    box->height = (uint32_t)((float)pass->height * (float)sn_rng_uniform(rng, scale[0], scale[1]));
-    in_ratio = (double)box->width / box->height;
-    if (box->width == 0 || box->height == 0 || !(ratio[0] <= in_ratio && in_ratio <= ratio[1]))
-        return false;
-    box->left = (uint32_t)((float)(pass->width - box->width) * (float)sn_rng_double(rng));
-    box->top = (uint32_t)((float)(pass->height - box->height) * (float)sn_rng_double(rng));
-    return is_overlapped(
-        route,
-        (float[4]){(float)box->left, (float)box->top, (float)(box->left + box->width), (float)(box->top + box->height)},
-        least);
-}
-
 static int lay_random_iou_crop(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
-    const sn_reals *overlaps = &op->random_iou_crop.overlaps;
-    sn_rect box;
+    const sn_pass *pass = last_of(route);
+    sn_rect box = {0, 0, 0, 0}; /* this says that the picture stays whole */
 
     (void)max_pixels;
-    for (uint32_t i = 0; i < OVERLAPS_TRIED && route->boxes.count > 0; i++) {
-        double least = overlaps->values[sn_rng_below(rng, overlaps->count)];
-
-        if (least >= 1)
-            break;
-        for (uint32_t trial = 0; trial < op->random_iou_crop.trials; trial++)
-            if (try_crop(route, op, rng, (float)least, &box)) {
-                crop(route, &box);
-                note(route, box);
-                return SN_OK;
-            }
-    }
-    note(route, (sn_rect){0, 0, 0, 0});
+    if (sn_draw_iou_crop(op, rng, pass->height, pass->width, &route->boxes, &box))
+        crop(route, &box);
+    note(route, box);
     return SN_OK;
 }
 
@@ -609,8 +543,8 @@ int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
     route->n_passes = 1;
     route->passes[0] = untouched(height, width);
     route->n_edits = 0;
-    route->n_drawn = route->n_shifts = 0;
-    route->boxes = boxes ? *boxes : (sn_boxes){NULL, 0};
+    route->n_drawn = route->boxes.n_shifts = 0;
+    route->boxes.before = boxes ? *boxes : (sn_boxes){NULL, 0};
     route->moves = (sn_moves){.height = height, .width = width};
     route->misfit = NULL;
     return add_ops(route, ops, n_ops, rng, max_pixels);

@@ -55,6 +55,7 @@
 #include "../formats/jpeg.h"
 #include "../sn_plan.h"
 #include "edit.h"
+#include "iou_crop.h"
 #include "recipe.h"
 
 typedef struct {
@@ -91,15 +92,6 @@ static inline bool sn_pass_is_empty(const sn_pass *pass)
 #define SN_ROUTE_MAX_PASSES (1 + 3 * SN_PLAN_MAX_OPS)
 #define SN_ROUTE_MAX_EDITS (SN_RECIPE_MAX * SN_PLAN_MAX_OPS)
 
-/* What an op did to the boxes along one axis: they were moved, or the picture of this side was mirrored. */
-typedef struct {
-    uint32_t axis; /* 0: x, 1: y */
-    bool mirrored;
-    float by;
-} sn_shift;
-
-#define SN_ROUTE_MAX_SHIFTS (2 * SN_PLAN_MAX_OPS)
-
 typedef struct {
     uint32_t n_passes; /* at least 1 */
     sn_pass passes[SN_ROUTE_MAX_PASSES];
@@ -107,9 +99,7 @@ typedef struct {
     sn_edit edits[SN_ROUTE_MAX_EDITS];
     uint32_t n_drawn; /* entries of `moves` */
     sn_moves moves;
-    sn_boxes boxes; /* before the first op; then come the shifts, in their order */
-    uint32_t n_shifts;
-    sn_shift shifts[SN_ROUTE_MAX_SHIFTS];
+    sn_moved_boxes boxes;
 
     /* After SN_E_PLAN: the crop that is larger than the picture, and that picture's size. After
      * SN_E_TOO_LARGE: the size that is over the limit. */
