@@ -476,11 +476,14 @@ const uint8_t *sn_huffman_find_end(const uint8_t *begin, const uint8_t *end)
     return NULL;
 }
 
-/* Up to where bytes may be read here: all, if such a marker is near the end. */
+/* Up to where bytes may be read here: all, if such a marker is near the end. FFs in front of another, or of the end, are
+ * no data: a run of them at the end is as near to it as one. */
 static const uint8_t *find_tail(const uint8_t *begin, const uint8_t *end)
 {
-    const uint8_t *tail = end - begin > TAIL ? end - TAIL : begin;
+    const uint8_t *tail = end;
 
+    for (int left = TAIL; tail > begin && left > 0; left -= tail[0] != 0xFF || (tail + 1 < end && tail[1] != 0xFF))
+        tail--;
     return sn_huffman_find_end(tail, end) != NULL ? end : tail;
 }
 

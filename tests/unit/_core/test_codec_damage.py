@@ -115,6 +115,11 @@ def damaged_below(data, at):
         "cut": data[:at],
         "no end marker": data[:-2],
         "no end marker but zeros": data[:-2] + bytes(100),
+        "no end marker but FFs": data[:-2] + b"\xff" * 1000,
+        "no end marker but FFs and a zero": data[:-2] + b"\xff" * 1000 + bytes(1),
+        "no end marker but FFs and zeros": data[:-2] + b"\xff" * 1000 + bytes(100),
+        "no end marker but FFs and a byte": data[:-2] + b"\xff" * 1000 + b"\x11",
+        "FFs before the end marker": data[:-2] + b"\xff" * 1000 + end,
         "zeros behind the end": data + bytes(5000),
         "another file behind the end": data + data[:at],
     }  # fmt: skip
