@@ -71,7 +71,8 @@ def fields_of(distribution: importlib.metadata.Distribution, field: str) -> list
 
     ``distribution.metadata`` would parse the whole text, its long description too, each time it is asked.
     """
-    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    places = ("METADATA", "PKG-INFO", "")  # of a wheel; of an egg; of an egg that is a file itself
+    text = next(filter(None, map(distribution.read_text, places)), "")
     head = text.partition("\n\n")[0]
     return re.findall(rf"^{re.escape(field)}:[ \t]*(.*?)[ \t]*$", head, re.MULTILINE)
 

@@ -56,9 +56,12 @@ Requires-Dist: nothing
 """
 
 
-@pytest.mark.parametrize("kind", ["seneca_test-1.0.dist-info/METADATA", "seneca_test.egg-info/PKG-INFO"])
+KINDS = ["seneca_test-1.0.dist-info/METADATA", "seneca_test.egg-info/PKG-INFO", "seneca_test-1.0.egg-info"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_fields_are_those_of_the_head_and_as_the_standard_library_reads_them(tmp_path, monkeypatch, kind):
-    (tmp_path / kind).parent.mkdir()
+    (tmp_path / kind).parent.mkdir(exist_ok=True)
     (tmp_path / kind).write_text(METADATA)
     monkeypatch.syspath_prepend(tmp_path)
     installed = importlib.metadata.distribution("seneca-test")
