@@ -136,7 +136,7 @@ def _is_another(path: str, line: str | None, installed: os.stat_result | None) -
         status = os.stat(path)
     except OSError:
         return False  # the file has gone since it was loaded
-    _, hashed, size = line.rsplit(",", 2)
+    hashed, _, size = line.partition(",")[2].partition(",")
     touched = installed is None or max(status.st_mtime_ns, status.st_ctime_ns) > installed.st_ctime_ns
     if not touched and size == str(status.st_size):
         return False

@@ -1,6 +1,8 @@
 """Modules count by what of them is used, packages by their release, and the main module as any other."""
 
+import base64
 import functools
+import hashlib
 import importlib
 import io
 import json
@@ -18,7 +20,7 @@ import torch
 from fingerprints import made, run
 
 from seneca.errors import NotFingerprinted
-from seneca.identity import fingerprint
+from seneca.identity import fingerprint, modules
 
 JOB = '''
 import json, multiprocessing, sys
@@ -168,6 +170,42 @@ def test_a_module_that_is_not_loaded_counts_by_its_files_and_those_that_it_impor
         assert found(source, beside="K = 1") != first, source
         assert found(source, other="K = 2") != first, source
     assert "seneca_test_package" not in sys.modules, "nothing is imported"
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "counts"),
+    [
+        ("seneca_listed/__pycache__/m.cpython-311.pyc,,\n", "x = 1\n", False),
+        ("seneca_listed-1.0.dist-info/direct_url.json,sha256=abc,9\n", "x = 1\n", False),
+        ("../bin/seneca-listed,sha256=abc,9\n", "x = 1\n", False),
+        ("seneca_listed/other.py,sha256=abc,9\n", "x = 1\n", True),
+        ("seneca_listed/__init__.py,sha256=abc\n", "x = 1\n", True),  # a damaged line, of a loaded file
+        ("", "x = 10\n", True),  # another size, though RECORD was written later
+    ],
+)
+def test_an_installed_package_counts_by_what_its_installer_listed(more, code, counts, tmp_path, monkeypatch):
+    package, about = tmp_path / "seneca_listed", tmp_path / "seneca_listed-1.0.dist-info"
+    package.mkdir()
+    about.mkdir()
+    (about / "METADATA").write_text("Name: seneca-listed\nVersion: 1.0\n")
+    listed = base64.urlsafe_b64encode(hashlib.sha256(b"x = 1\n").digest()).rstrip(b"=").decode()
+    record = f"seneca_listed/__init__.py,sha256={listed},6\nseneca_listed-1.0.dist-info/RECORD,,\n"
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def digest(code, more):
+        (package / "__init__.py").write_text(code)
+        (about / "RECORD").write_text(record + more)
+        for cached in (modules.contents, modules._own_contents):
+            cached.cache_clear()
+        return modules.contents("seneca-listed")
+
+    before = digest("x = 1\n", "")
+    importlib.import_module("seneca_listed")
+    try:
+        assert digest("x = 1\n", "") == before
+        assert (digest(code, more) != before) == counts
+    finally:
+        del sys.modules["seneca_listed"]
 
 
 def test_an_installed_package_counts_by_its_release(monkeypatch):
