@@ -93,19 +93,21 @@ class OwnState:
         """Set the number of this process among the processes that load."""
         self.pending = None if self.states is None else self.states[process]
 
+    @property
+    def is_between(self) -> bool:
+        """Whether this process has to restore a state from between two epochs."""
+        return self.pending is not None and self.pending["at"] == "begin"
+
     def restore(self) -> None:
         """Restore the dataset's state, if there is one to restore."""
         if self.pending is not None:
             _load("dataset", self.dataset, self.pending)
             self.pending = None
 
-    def report(self, *, between: bool = False) -> PickledState | None:
+    def report(self) -> PickledState | None:
         """The state as it is now.
 
         It is pickled at once, because the next sample may change the objects in it.
-
-        Args:
-            between: Whether the last epoch is over and the next has not begun.
 
         Returns:
             The dict of this process; None: nothing here keeps a state.
@@ -127,12 +129,12 @@ class OwnState:
                     f"what {type(thing).__name__}.state_dict() returned cannot be pickled: {error}; "
                     "return plain values, tensors or arrays, which can be saved and sent between processes"
                 ) from error
-        return {"at": "begin" if between else self._at(), **parts} if parts else None
+        return {"at": self._at(), **parts} if parts else None
 
-    def report_or_error(self, *, between: bool = False) -> PickledState | None:
+    def report_or_error(self) -> PickledState | None:
         """As :meth:`report`, but report an error too. It is raised when somebody wants the loader's state."""
         try:
-            return self.report(between=between)
+            return self.report()
         except StateError as error:
             return {"error": str(error)}
         except Exception as error:
@@ -164,10 +166,16 @@ class FollowedStream(OwnState, IterableDataset[Any]):
         self._dataset_restored = False
 
     def restore(self) -> None:
-        """Restore the dataset's state. Its iterator is made and restored with the first sample."""
-        if self.pending is not None and not self._dataset_restored:
+        """Restore the dataset's state. In mid-epoch, its iterator comes with the first sample."""
+        if self.pending is None:
+            return
+        if not self._dataset_restored:
             _load("dataset", self.dataset, self.pending)
             self._dataset_restored = True
+        if self.is_between:
+            if "iterator" in self.pending:  # the state is that of the last epoch's iterator
+                _load("iterator", iter(self.dataset), self.pending)
+            self.pending = None
 
     def __iter__(self) -> Iterator[Any]:
         self._ended = False
@@ -198,8 +206,6 @@ class FollowedStream(OwnState, IterableDataset[Any]):
         self.restore()
         state, iterator = self.pending, iter(self.dataset)
         _load("iterator", iterator, state)
-        if state["at"] == "begin" and "iterator" in state:
-            iterator = iter(self.dataset)  # the state was that of the last epoch's iterator
         self._iterator, self._ended = iterator, state["at"] == "end"
         self.asked = _keepers(dataset=self.dataset, iterator=iterator)
         self.pending = None

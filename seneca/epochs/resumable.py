@@ -250,7 +250,14 @@ class ResumableLoader(Resumable):
             return progress.dataset_state()
         if self.num_workers > 0:
             return {}  # new workers begin with the dataset as it was made
-        state = Standing(0, ask=OwnState(self._users_dataset()).report).state(between=True)
+        try:
+            state = Standing(0, ask=OwnState(self._users_dataset()).report).state(between=True)
+        except StateError:
+            raise
+        except Exception:
+            if not self._is_stream():
+                raise
+            return {}  # the dataset makes its counters in __iter__, and begins as it is made
         return {} if state is None else {"dataset_state": state}
 
     def _checked(self, state: Any) -> dict[str, Any]:

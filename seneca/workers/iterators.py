@@ -107,6 +107,8 @@ class SingleProcessIterator(InTurn, _SingleProcessDataLoaderIter):
     def __init__(self, loader: Any, own: OwnState, waited: Waited) -> None:
         self._own, self._waited = own, waited
         own.begin(0)
+        if own.is_between:
+            own.restore()  # before torch draws from its global generator, whose state may be restored too
         super().__init__(loader)
         self._dataset = loader.whole.dataset  # the user's, which torch names in a warning
         self._sampler_iter.progress.standing = Standing(0, ask=own.report)
@@ -160,12 +162,14 @@ class Fed:
 class Workers(InTurn, _MultiProcessingDataLoaderIter):
     """torch's iterator with worker processes, which also reports to the epoch's progress what is made."""
 
+    _pid = staticmethod(os.getpid)  # torch's __del__ may run when the interpreter has cleared this module
+
     def __init__(self, loader: Any, own: OwnState, waited: Waited, cores: CoreShare | None = None) -> None:
         self._own, self._waited = own, waited
         # A worker that keeps a state of its own gets its turns as in torch's loader.
         self._cores = None if cores is None or not cores.is_auto or has_state(own.dataset) else cores
         self._fed = Fed(loader.num_workers if self._cores is None else self._cores.threads)
-        self._owner = os.getpid()
+        self._owner = self._pid()
         self._drawn: dict[int, Any] = {}  # what was drawn of the batches under way, by torch's numbers
         self._workers_status = [True] * loader.num_workers  # torch sets it last, and needs it to end workers
         self._early: deque[Any] = deque()  # what workers had sent before all of them had begun
@@ -204,8 +208,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
             with contextlib.suppress(TypeError, NotImplementedError):  # the user's sampler has no length
                 self._prefetch_factor = min(self._prefetch_factor, max(1, len(self._index_sampler)))
         super()._reset(loader, first_iter)
-        if first_iter and has_state(self._own.dataset):
-            self._await_begun()
+        self._await_begun()
         states = dict(self._results.begun)
         if restores is not None:
             states |= {
@@ -219,20 +222,16 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         return cast(Results, self._worker_result_queue)  # made by our context
 
     def _await_begun(self) -> None:
-        """Wait until each worker has reported the state of the dataset with which it begins."""
-        begun, early = 0, []
-        while begun < self._num_workers:
-            success, sent = self._try_get_data()
-            if success and sent[0] == BEGUN:
-                begun += 1
-            elif success:
-                early.append(sent)
-        self._early.extend(early)
+        """Wait until each worker has reported the state of the dataset with which it begins the epoch."""
+        while self._results.beginning:
+            success, sent = self._received_from_workers()
+            if success and sent[0] != BEGUN:
+                self._early.append(sent)
 
     def _shutdown_workers(self) -> None:
         # torch's __del__ calls this even if a Ctrl-C has ended __init__ before there was any worker. It also
         # calls this in a forked child, where it would end the workers of the parent.
-        if hasattr(self, "_workers") and self._owner == os.getpid():
+        if hasattr(self, "_workers") and self._owner == self._pid():
             super()._shutdown_workers()
 
     @property
@@ -311,6 +310,12 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
     def _try_get_data(self, *args: Any, **kwargs: Any) -> Any:
         if self._early:
             return True, self._early.popleft()
+        success, sent = self._received_from_workers(*args, **kwargs)
+        while success and sent[0] == BEGUN:
+            success, sent = self._received_from_workers(*args, **kwargs)
+        return success, sent
+
+    def _received_from_workers(self, *args: Any, **kwargs: Any) -> Any:
         try:
             success, data = super()._try_get_data(*args, **kwargs)
             if not success:

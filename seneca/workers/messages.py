@@ -26,14 +26,15 @@ from typing import Any, NamedTuple
 import torch
 from torch._utils import ExceptionWrapper
 from torch.utils.data import get_worker_info
+from torch.utils.data._utils.worker import _ResumeIteration
 
 from seneca._runtime.regular_files import standard_streams_taken
-from seneca.epochs.dataset_state import OwnState, PickledState, has_state
+from seneca.epochs.dataset_state import OwnState, PickledState
 from seneca.workers.channel import Channel
 
 __all__ = ["BEGUN", "Context", "Results", "WorkerInit", "shared_zeros"]
 
-BEGUN = -1  # stands in the place of a batch's number: the worker has called the user's worker_init_fn
+BEGUN = -1  # stands in the place of a batch's number: the worker has begun the epoch, and makes no batch yet
 
 _inherited: list[mmap.mmap] = []  # stays mapped: arrays may be in it after torch has moved the tensor's bytes
 
@@ -67,19 +68,14 @@ class WorkerInit:
 
     def __call__(self, worker_id: int) -> None:
         assert self.results is not None
-        self.results.begin(worker_id)
+        self.results.begin(worker_id, self.own)
         info: Any = get_worker_info()
         if info.dataset is not self.own.dataset:
             object.__setattr__(info, "dataset", self.own.dataset)  # info refuses a plain assignment
-        self.results.own = self.own
-        try:
-            self.own.begin(worker_id)
-            if self.function is not None:
-                self.function(worker_id)
-            self.own.restore()
-        finally:
-            if has_state(self.own.dataset):
-                self.results.put((BEGUN, None))
+        self.own.begin(worker_id)
+        if self.function is not None:
+            self.function(worker_id)
+        self.own.restore()
 
 
 class Context:
@@ -97,17 +93,22 @@ class Context:
         if results is None:
             self._init.results = results = Results()
             return results
-        results.add_worker()
-        return Indices()
+        results.add_worker(reports_begun=bool(self._init.own.asked))
+        return Indices(results)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
 
 
 class Indices:
-    """Carries the indices of batches to one worker, in place of a queue of multiprocessing."""
+    """Carries the indices of batches to one worker, in place of a queue of multiprocessing.
 
-    def __init__(self) -> None:
+    Args:
+        results: What the workers of the loader send.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
         self._channel, self._made_in = Channel(), os.getpid()
         self._channel.cancel_join()
 
@@ -118,6 +119,7 @@ class Indices:
     def get(self, timeout: float | None = None) -> Any:
         if os.getpid() != self._made_in:
             self._channel.close_writer()  # or the worker would not see that the loader's process was killed
+            self._results.report_begun()
         if self._channel.is_readable(timeout):
             return self._channel.receive()
         # torch's watchdog takes what getppid() says when the worker begins for the parent. If the parent was
@@ -155,15 +157,18 @@ class Results:
         own: In a worker process, the dataset whose state is reported.
         reported: In the loader's process, ``(worker, state)`` with each batch, by torch's numbers.
         begun: In the loader's process, what each worker reported before its first batch of the epoch.
+        beginning: In the loader's process, the workers that have yet to report that they have begun.
         ended: In the loader's process, the workers that can send nothing any more.
     """
 
     own: OwnState | None = None
+    _reports_begun = False
     _here: Channel | None = None  # a worker that was spawned has none
 
     def __init__(self) -> None:
         self.reported: dict[int, tuple[int, PickledState | None]] = {}
         self.begun: dict[int, PickledState | None] = {}
+        self.beginning: set[int] = set()
         self.ended: set[int] = set()
         self._workers: dict[int, Channel] = {}
         here = self._here = Channel()  # this process wakes its thread that pins memory
@@ -173,8 +178,10 @@ class Results:
         self._ready: list[Channel] = []
         self._has_begun = False
 
-    def add_worker(self) -> None:
+    def add_worker(self, *, reports_begun: bool = False) -> None:
         """Make the channel of a worker, which is started next."""
+        if reports_begun:
+            self.beginning.add(len(self._workers))
         channel = self._workers[len(self._workers)] = Channel()
         self._poll.register(channel.reader, select.POLLIN)
         self._by_number[channel.reader.fileno()] = channel
@@ -188,14 +195,32 @@ class Results:
             self._here.send(sent)
             return
         number, data = sent
-        if self.own is not None:
-            state = self.own.report_or_error(between=not _is_batch(number))
-            if state is not None or not _is_batch(number):
+        if self.own is not None and isinstance(number, _ResumeIteration):
+            self._reports_begun = bool(self.own.asked)
+            if self._reports_begun:
+                sent = _Sent(number, data, worker.id, None)
+        elif self.own is not None:
+            state = self.own.report_or_error()
+            if state is not None or number == BEGUN:
                 sent = _Sent(number, data, worker.id, state)
         self._workers[worker.id].send(sent, lambda error: _instead(sent, error, worker.id))
 
-    def begin(self, worker: int) -> None:
-        """Close what this worker has of the other workers' channels, so that their ends are seen."""
+    def report_begun(self) -> None:
+        """Report the state with which this worker begins the epoch, if it has yet to do so.
+
+        A worker asks for its first indices right after torch has called ``iter(dataset)``. Before that, a
+        dataset that makes its counters in ``__iter__`` has no state.
+        """
+        if self._reports_begun:
+            self._reports_begun = False
+            self.put((BEGUN, None))
+
+    def begin(self, worker: int, own: OwnState) -> None:
+        """Begin to report the state of ``own``.
+
+        Close what this worker has of the other workers' channels, so that their ends are seen.
+        """
+        self.own, self._reports_begun = own, bool(own.asked)
         for other, channel in self._workers.items():
             channel.close_reader()
             if other != worker:
@@ -213,8 +238,11 @@ class Results:
             return sent
         if _is_batch(sent.number):
             self.reported[sent.number] = sent.worker, sent.state
-        else:  # its earlier messages are of the last epoch, in which torch used the same numbers
+        elif sent.number == BEGUN:
             self.begun[sent.worker] = sent.state
+            self.beginning.discard(sent.worker)
+        else:  # its earlier messages are of the last epoch, in which torch used the same numbers
+            self.beginning.add(sent.worker)
             self.reported = {number: one for number, one in self.reported.items() if one[0] != sent.worker}
         return sent.number, sent.data
 
@@ -271,7 +299,7 @@ def _instead(sent: Any, error: Exception, worker: int) -> Any:
 
 
 def _is_batch(number: Any) -> bool:
-    """Whether this is the number of a batch, not a message that a worker begins or begins an epoch."""
+    """Whether this is the number of a batch, not a message that a worker begins an epoch or has begun it."""
     return isinstance(number, int) and number != BEGUN
 
 

@@ -11,6 +11,7 @@ from stateful_datasets import (
     WORKERS,
     Curriculum,
     ItsOwnIterator,
+    OfIterators,
     Plain,
     Shuffled,
     flat,
@@ -20,9 +21,7 @@ from stateful_datasets import (
     share,
     taken,
 )
-from torch.utils.data import (
-    IterableDataset,
-)
+from torch.utils.data import Dataset, IterableDataset
 
 from seneca.errors import StateError
 
@@ -82,8 +81,40 @@ def test_a_state_is_kept_by_an_iterator_that_nobody_has_used():
     end = sent(first.state_dict())
     second.load_state_dict(end)
     iter(second)
-    assert second.state_dict()["dataset_state"] == end["dataset_state"]
-    assert list(second) == list(first)
+    third = loader_of(ItsOwnIterator())
+    third.load_state_dict(sent(second.state_dict()))
+    assert list(third) == list(second) == list(first)
+
+
+class RestoresTorch(Dataset):
+    """A list whose state is that of torch's global generator."""
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        return index
+
+    def state_dict(self):
+        return {"generator": torch.get_rng_state()}
+
+    def load_state_dict(self, state):
+        torch.set_rng_state(state["generator"])
+
+
+@pytest.mark.parametrize("make", [RestoresTorch, OfIterators])
+def test_random_numbers_restored_between_two_epochs_count_for_all_that_the_next_one_draws(make):
+    options = {"shuffle": True} if make is RestoresTorch else {}
+    torch.manual_seed(2)
+    loader = loader_of(make(), **options)
+    whole = [list(loader) for _ in range(4)]
+    torch.manual_seed(2)
+    first, second = (loader_of(make(), **options) for _ in range(2))
+    seen = [list(first) for _ in range(2)]
+    state = sent(first.state_dict())
+    torch.manual_seed(3)
+    second.load_state_dict(state)
+    assert seen + [list(second) for _ in range(2)] == whole
 
 
 def test_the_state_after_a_break_is_that_of_the_last_batch():

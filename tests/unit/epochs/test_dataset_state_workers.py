@@ -1,5 +1,7 @@
 """Each worker is asked for its dataset's state, and given it back."""
 
+import subprocess
+import sys
 import threading
 import types
 
@@ -7,6 +9,7 @@ import pytest
 import torch
 from sizes import size
 from stateful_datasets import (
+    WORKERS,
     Curriculum,
     ItsOwnIterator,
     Shuffled,
@@ -17,9 +20,7 @@ from stateful_datasets import (
     share,
     taken,
 )
-from torch.utils.data import (
-    get_worker_info,
-)
+from torch.utils.data import IterableDataset, get_worker_info
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state"),
@@ -48,6 +49,62 @@ def test_a_worker_that_has_yielded_nothing_yet_begins_as_it_began(seed):
         rest = list(second)
         assert rest == list(batches)
         assert sorted(flat(seen + rest)) == list(range(22))
+
+
+class DrawnInIter(IterableDataset):
+    """Its own iterator, which draws its first sample and has a state only once ``__iter__`` was called."""
+
+    def __iter__(self):
+        self.next = int(torch.randint(10**6, ()))
+        self.end = self.next + len(range(share()[0], 22, share()[1]))
+        return self
+
+    def __next__(self):
+        if self.next == self.end:
+            raise StopIteration
+        self.next += 1
+        return self.next - 1
+
+    def state_dict(self):
+        return {"next": self.next, "end": self.end}
+
+    def load_state_dict(self, state):
+        self.next, self.end = state["next"], state["end"]
+
+
+class IterKeepsState(IterableDataset):
+    """Has no state. Its iterators draw their first sample as they are made."""
+
+    def __iter__(self):
+        return iter(DrawnInIter())
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+@pytest.mark.parametrize("make", [DrawnInIter, IterKeepsState])
+@WORKERS
+def test_a_state_has_what_iter_drew_in_a_process_that_has_yielded_nothing_yet(make, options, epochs):
+    for step in range(3):
+        torch.manual_seed(0)
+        first, second = (loader_of(make(), **options) for _ in range(2))
+        for _ in range(epochs - 1):
+            list(first)
+        batches = iter(first)
+        seen = taken(batches, step)
+        state = sent(first.state_dict())
+        torch.manual_seed(1)
+        second.load_state_dict(state)
+        rest = list(second)
+        assert rest == list(batches)
+        assert len(flat(seen + rest)) == 22
+
+
+@WORKERS
+def test_a_dataset_that_has_no_state_before_iter_has_none_before_the_first_epoch(options):
+    first, second = (loader_of(DrawnInIter(), **options) for _ in range(2))
+    state = sent(first.state_dict())
+    assert "dataset_state" not in state
+    second.load_state_dict(state)
+    assert len(flat(second)) == len(flat(first)) == 22
 
 
 def test_a_run_that_was_resumed_is_saved_before_every_worker_has_yielded_again():
@@ -205,3 +262,19 @@ def test_a_worker_init_fn_that_fails_is_reported_in_the_batchs_place():
     batches = iter(loader_of(Shuffled(), num_workers=2, worker_init_fn=broken))
     with pytest.raises(ValueError, match="no such worker"):
         next(batches)
+
+
+CLEARED = """
+import seneca
+from seneca.workers import iterators
+batches = iter(seneca.DataLoader([1, 2, 3], num_workers=2, collate_fn=list, cache=None))
+next(batches)
+for name in [name for name in vars(iterators) if not name.startswith("__")]:
+    setattr(iterators, name, None)  # as the interpreter does when it ends
+del batches
+"""
+
+
+def test_an_iterator_ends_its_workers_without_a_word_when_its_module_is_cleared():
+    done = subprocess.run([sys.executable, "-c", CLEARED], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -30,9 +30,9 @@ def loader(**options):
     return seneca.DataLoader(Numbers(**options), 4, num_workers=2, cache=None)
 
 
-@pytest.mark.parametrize("kind", [Indices, Results])
-def test_a_queue_that_has_nothing_is_empty(kind):
-    began, queued = time.monotonic(), kind()
+@pytest.mark.parametrize("make", [lambda: Indices(Results()), Results], ids=["Indices", "Results"])
+def test_a_queue_that_has_nothing_is_empty(make):
+    began, queued = time.monotonic(), make()
     with pytest.raises(queue.Empty):
         queued.get(timeout=0.05)
     assert time.monotonic() - began >= 0.05
@@ -134,7 +134,7 @@ def get_indices(indices, ended):
 
 
 def test_a_worker_sees_that_the_loaders_process_is_killed_while_it_sends():
-    context, indices = multiprocessing.get_context("fork"), Indices()
+    context, indices = multiprocessing.get_context("fork"), Indices(Results())
     ended, begun = context.Value("i", 0), context.Event()
     loader = context.Process(target=begin_a_message, args=(indices, begun))
     loader.start()
