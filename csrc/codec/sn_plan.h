@@ -192,6 +192,10 @@ typedef struct {
             uint32_t max_size, filter;
         } random_shortest_size;
         struct {
+            double size[2]; /* of the shorter side: whole numbers */
+            uint32_t filter;
+        } random_resize;
+        struct {
             double p, scale[2]; /* of the sides, from 1 */
             sn_border border;
         } random_zoom_out;
@@ -368,7 +372,7 @@ typedef struct {
  * their order:
  *   RANDOM_RESIZED_CROP, RANDOM_CROP, RANDOM_IOU_CROP   the part that is cut out, of the padded picture
  *   RANDOM_HFLIP, RANDOM_VFLIP         the picture
- *   SCALE_JITTER, RANDOM_SHORTEST_SIZE the new size
+ *   SCALE_JITTER, RANDOM_SHORTEST_SIZE, RANDOM_RESIZE   the new size
  *   RANDOM_ZOOM_OUT                    the place of the picture on its canvas, and the canvas's size
  * All zero: the op did nothing. Warps have none. */
 typedef struct {

@@ -35,7 +35,7 @@ from seneca.transforms._colour import (
     RandomPosterize,
     RandomSolarize,
 )
-from seneca.transforms._detection import RandomShortestSize, RandomZoomOut, ScaleJitter
+from seneca.transforms._detection import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
 from seneca.transforms._geometry import (
     CenterCrop,
     Pad,
@@ -90,6 +90,7 @@ __all__ = [
     "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomPosterize",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
     "RandomShortestSize",

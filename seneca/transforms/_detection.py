@@ -27,12 +27,22 @@ from seneca.transforms._arguments import (
     side,
     whole,
 )
-from seneca.transforms._base import BY_NAME, MOVES, NativeTransform, Transform, ValueKind, not_yet
+from seneca.transforms._base import (
+    BY_NAME,
+    MOVES,
+    NativeTransform,
+    Step,
+    Transform,
+    ValueKind,
+    not_yet,
+    step,
+)
 
 __all__ = [
     "SANITIZE",
     "BoxTransform",
     "RandomIoUCrop",
+    "RandomResize",
     "RandomShortestSize",
     "RandomZoomOut",
     "ScaleJitter",
@@ -122,6 +132,51 @@ class RandomShortestSize(Transform):
     @classmethod
     def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.min_size, given.max_size, filter_of("RandomShortestSize", given, holds))
+
+    @staticmethod
+    def box_params(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
+        return {"size": tuple(drawn[2:])}
+
+
+@dataclass(frozen=True)
+class RandomResize(Transform):
+    """Resize a picture so that its shorter side has a random length.
+
+    Args:
+        min_size, max_size: The length is at least ``min_size`` and below ``max_size``.
+        interpolation: ``"bilinear"`` or ``"bicubic"``, or torchvision's or Pillow's constant.
+
+    Raises:
+        TypeError: A length is no int.
+        ValueError: A length is not positive, ``max_size`` is not above ``min_size``, or the filter does not
+            run natively.
+    """
+
+    kinds = ("random_resize",)
+    any_size = True
+    masks = not_yet("masks", "RandomResizedCrop")
+    boxes = MOVES
+    has_moves = True
+
+    min_size: int
+    max_size: int
+    interpolation: Any = "bilinear"
+
+    def __post_init__(self) -> None:
+        least = side("min_size", self.min_size)
+        self._set(
+            min_size=least,
+            max_size=side("max_size", self.max_size, least + 1),
+            interpolation=filter_name(self.interpolation),
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        lengths = (self.min_size, self.max_size - 1)
+        return step("random_resize", size=lengths, interpolation=self.interpolation)
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
+        return cls(given.min_size, given.max_size, filter_of("RandomResize", given, holds))
 
     @staticmethod
     def box_params(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
@@ -259,16 +314,16 @@ class BoxTransform(NamedTuple):
         from torch.utils._pytree import tree_leaves
 
         drawn: Iterator[list[int]] = iter(moves[2:].reshape(-1, 4).tolist())
-        for name, step in self.steps:
+        for name, theirs in self.steps:
             if name == SANITIZE:
-                _, target = step(None, target)
+                _, target = theirs(None, target)
                 continue
             kind = BY_NAME.get(name, Transform)
             if kind.needs_boxes:
-                step.check_inputs([_any_picture(), *tree_leaves(target)])  # raises as torchvision would
+                theirs.check_inputs([_any_picture(), *tree_leaves(target)])  # raises as torchvision would
             rect = next(drawn) if kind.has_moves else [0, 0, 0, 0]
             if not kind.has_moves or any(rect):  # all 0: the step did nothing
-                target = _moved(kind, step, rect, target)
+                target = _moved(kind, theirs, rect, target)
         return target
 
 
@@ -279,8 +334,10 @@ def _any_picture() -> Any:
     return torch.empty(3, 1, 1)
 
 
-def _moved(kind: type[Transform], step: Any, rect: list[int], target: Any) -> Any:
+def _moved(kind: type[Transform], theirs: Any, rect: list[int], target: Any) -> Any:
     from torch.utils._pytree import tree_map_only
 
     boxes = sys.modules["torchvision.tv_tensors"].BoundingBoxes
-    return tree_map_only(boxes, lambda some: step.transform(some, kind.box_params(step, rect, some)), target)
+    return tree_map_only(
+        boxes, lambda some: theirs.transform(some, kind.box_params(theirs, rect, some)), target
+    )

@@ -53,6 +53,7 @@ RECIPES = {
         v2.Resize((40, 50)),
     ],
     "overlapping, of fewer": [v2.RandomIoUCrop(0.1, 0.8, 0.2, 1.5, [0.2, 0.6, 1.0], 5), v2.Resize((30, 50))],
+    "sizes of a range": [v2.RandomResize(40, 70), HFLIP, ANY_CROP],
     "one of some sizes": [v2.RandomShortestSize([40, 55, 70], max_size=90), VFLIP, ANY_CROP],
 }
 
@@ -118,6 +119,11 @@ def shortest_size(sample, numbers, sizes, max_size=None):
     return [F.resize(one, [int(height * factor), int(width * factor)]) for one in sample]
 
 
+def random_resize(sample, numbers, size):
+    length = size[0] + numbers.below(size[1] - size[0] + 1)
+    return [F.resize(one, [length]) for one in sample]
+
+
 def iou_crop(sample, numbers, scale, ratio, overlaps, trials):
     """``RandomIoUCrop.make_params`` and its transform. After many overlaps the picture stays as it is."""
     picture, boxes = sample
@@ -176,6 +182,7 @@ STEPS = {
     "random_iou_crop": iou_crop,
     "scale_jitter": scale_jitter,
     "random_shortest_size": shortest_size,
+    "random_resize": random_resize,
     "color_jitter": colours,
     "random_grayscale": greyed,
     "random_apply": applied,

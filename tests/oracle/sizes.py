@@ -73,6 +73,14 @@ def _random_shortest_size(
     return _to(picture, picture.height * factor, picture.width * factor, draw_filter(interpolation, rng))
 
 
+def _random_resize(
+    picture: Image.Image, rng: Rng, size: tuple[int, int], interpolation: str = "bilinear"
+) -> Image.Image:
+    length, shorter = int(rng.integers(size[0], size[1] + 1)), min(picture.size)
+    sides = (length * side // shorter for side in (picture.height, picture.width))
+    return _to(picture, *sides, draw_filter(interpolation, rng))
+
+
 def _random_zoom_out(
     picture: Image.Image, rng: Rng, p: float, scale: Range, fill: tuple[int, int, int] = (0, 0, 0)
 ) -> Image.Image:
@@ -89,5 +97,6 @@ SIZES: dict[str, Callable[..., Image.Image]] = {
     "random_resize_keep_ratio": _resize_keep_ratio,
     "scale_jitter": _scale_jitter,
     "random_shortest_size": _random_shortest_size,
+    "random_resize": _random_resize,
     "random_zoom_out": _random_zoom_out,
 }

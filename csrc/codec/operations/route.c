@@ -346,6 +346,15 @@ static int lay_random_shortest_size(sn_route *route, const sn_op *op, sn_rng *rn
     return resize_by(route, height * factor, width * factor, op->random_shortest_size.filter, max_pixels);
 }
 
+static int lay_random_resize(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    uint32_t height = last_of(route)->height, width = last_of(route)->width;
+    uint32_t least = (uint32_t)op->random_resize.size[0], most = (uint32_t)op->random_resize.size[1];
+
+    keep_ratio(least + (uint32_t)sn_rng_below(rng, most - least + 1), 0, &height, &width);
+    return resize_by(route, height, width, op->random_resize.filter, max_pixels);
+}
+
 static int lay_random_zoom_out(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
     const sn_pass *pass = last_of(route);

@@ -32,7 +32,7 @@
  *   RANDOM_RESIZE_KEEP_RATIO   whether and the scale, whether and the log of the aspect, the filter, each if it is
  *                         not certain
  *   SCALE_JITTER          the scale
- *   RANDOM_SHORTEST_SIZE  which size
+ *   RANDOM_SHORTEST_SIZE, RANDOM_RESIZE   which size
  *   RANDOM_ZOOM_OUT       whether, then the factor, left, top
  *   RANDOM_IOU_CROP       the overlap; for each trial the width, the height and, where the ratio fits, left, top
  *   RANDOM_HFLIP, RANDOM_VFLIP   one

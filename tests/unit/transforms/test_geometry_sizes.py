@@ -23,6 +23,7 @@ PICTURE = np.random.default_rng(4).integers(0, 256, (40, 60, 3), np.uint8)
         (lambda: T.RandomShortestSize([]), ValueError, "min_size: 1 to 16 lengths"),
         (lambda: T.RandomShortestSize([9] * 17), ValueError, "min_size: 1 to 16 lengths"),
         (lambda: T.RandomShortestSize(9.5), TypeError, "min_size: a length is an int"),
+        (lambda: T.RandomResize(9, 9), ValueError, "max_size: a length is between 10"),
         (lambda: T.RandomZoomOut(side_range=(0.5, 2)), ValueError, "side_range: from 1"),
         (lambda: T.RandomZoomOut(p=2), ValueError, "p is a probability"),
     ],
@@ -37,6 +38,7 @@ SIZES = [
     T.ResizeKeepRatio(20, random_scale_prob=1),
     T.ScaleJitter((30, 30)),
     T.RandomShortestSize([20, 30], max_size=40),
+    T.RandomResize(20, 30),
     T.RandomZoomOut(),
 ]
 
@@ -53,7 +55,7 @@ def test_a_crop_must_follow(transform):
 
 def test_only_what_is_certain_belongs_to_the_head():
     heads = [compile_transform(T.Compose([transform, T.CenterCrop(9)])).n_head for transform in SIZES]
-    assert heads == [2, 0, 0, 0, 0]
+    assert heads == [2, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("longest", "size"), [(0.0, (20, 30)), (1.0, (13, 20)), (0.5, (16, 24))])

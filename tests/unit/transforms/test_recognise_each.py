@@ -134,6 +134,7 @@ def test_what_is_refused_says_which_and_why(v, make, words):
         (v2.ScaleJitter((30, 40), (0.5, 2), "bicubic"), T.ScaleJitter((30, 40), (0.5, 2), "bicubic")),
         (v2.RandomShortestSize(30), T.RandomShortestSize(30)),
         (v2.RandomShortestSize([30, 40], 50), T.RandomShortestSize((30, 40), 50)),
+        (v2.RandomResize(30, 40, "bicubic"), T.RandomResize(30, 40, "bicubic")),
         (v2.RandomZoomOut((1, 2, 3), (1, 2), 0.2), T.RandomZoomOut((1, 2, 3), (1, 2), 0.2)),
         (v2.RandomZoomOut(fill=None), T.RandomZoomOut()),
     ],
