@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import secrets
 import tarfile
@@ -34,6 +35,10 @@ __all__ = [  # hooks count where a conftest has them
     "scratch_folder",
     "segment_folder",
 ]
+
+# Python 3.14 begins processes by forkserver, which pickles what they get. Tests hand them lambdas and local
+# classes. Those that are about another method name it.
+multiprocessing.set_start_method("fork", force=True)
 
 REPOSITORY = Path(__file__).parent.parent
 ARCHIVE = REPOSITORY.parent / "shared" / "data" / "imagenet-sample.tar"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import multiprocessing.connection
 import os
 import signal
@@ -25,7 +26,7 @@ from typing import Any, cast
 
 import torch
 from torch.utils.data import IterableDataset, IterDataPipe
-from torch.utils.data._utils import signal_handling
+from torch.utils.data._utils import MP_STATUS_CHECK_INTERVAL, signal_handling
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from seneca._runtime.cgroups import oom_kills
@@ -222,11 +223,19 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         return cast(Results, self._worker_result_queue)  # made by our context
 
     def _await_begun(self) -> None:
-        """Wait until each worker has reported the state of the dataset with which it begins the epoch."""
+        """Wait until each worker has reported the state of the dataset with which it begins the epoch.
+
+        Raises:
+            RuntimeError: This took longer than the loader's ``timeout``.
+        """
+        until = time.monotonic() + (self._timeout or math.inf)
         while self._results.beginning:
-            success, sent = self._received_from_workers()
+            left = until - time.monotonic()
+            success, sent = self._received_from_workers(min(MP_STATUS_CHECK_INTERVAL, max(0.0, left)))
             if success and sent[0] != BEGUN:
                 self._early.append(sent)
+            if not success and left <= 0:
+                raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
 
     def _shutdown_workers(self) -> None:
         # torch's __del__ calls this even if a Ctrl-C has ended __init__ before there was any worker. It also

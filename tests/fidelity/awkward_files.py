@@ -20,6 +20,7 @@ from jpeg_surgery import (
     edit,
     exif,
     flip_bits,
+    lossless,
     picture,
     saved,
     segment,
@@ -106,7 +107,8 @@ def _encodings() -> Iterator[File]:
     yield File("tables-in-a-stream-of-their-own.jpg", _tables_first(PLAIN))
     yield File("quantisation-tables-of-16-bits.jpg", edit(PLAIN, DQT, _widen_table))
     yield File("precision-12.jpg", edit(PLAIN, SOF, _at(4, 12)), REFUSED)
-    yield File("lossless.jpg", edit(PLAIN, SOF, _at(1, 0xC3)), REFUSED)
+    yield File("lossless.jpg", lossless(BASE), EITHER)
+    yield File("called-lossless.jpg", edit(PLAIN, SOF, _at(1, 0xC3)), REFUSED)
     yield File("hierarchical.jpg", edit(PLAIN, SOF, _at(1, 0xC5)), REFUSED)
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "edit",
     "exif",
     "flip_bits",
+    "lossless",
     "of_layout",
     "picture",
     "saved",
@@ -28,6 +29,7 @@ __all__ = [
 
 SOF = (0xC0, 0xC1, 0xC2, 0xC9, 0xCA)
 SOS = 0xDA
+SIZES = bytes([0, 0, 0, 12]) + bytes(12) + bytes(range(12))  # 12 codes of 4 bits
 STANDALONE = (0x01, *range(0xD0, 0xDA))
 
 
@@ -123,6 +125,37 @@ def exif(payload: bytes) -> bytes:
     return segment(0xE1, b"Exif\0\0" + payload)
 
 
+def lossless(image: Image.Image) -> bytes:
+    """A grey picture as a lossless JPEG (process 14 of the standard): each pixel by its left neighbour."""
+    pixels = np.asarray(image.convert("L")).astype(int)
+    before = np.roll(pixels, 1, axis=1)
+    before[1:, 0], before[0, 0] = pixels[:-1, 0], 128
+    bits = "".join(map(_coded, (pixels - before).ravel().tolist()))
+    sizes = pixels.shape[0].to_bytes(2, "big") + pixels.shape[1].to_bytes(2, "big")
+    return b"".join(
+        [
+            b"\xff\xd8",
+            segment(0xC3, b"\x08" + sizes + b"\1\1\x11\0"),
+            segment(0xC4, b"\0" + SIZES),
+            segment(SOS, b"\1\1\0\1\0\0"),  # predictor 1
+            _stuffed(bits),
+            b"\xff\xd9",
+        ]
+    )
+
+
+def _coded(change: int) -> str:
+    """A difference as a size and so many bits."""
+    size = abs(change).bit_length()
+    amount = change if change >= 0 else change + (1 << size) - 1
+    return f"{size:04b}" + (f"{amount:0{size}b}" if size else "")
+
+
+def _stuffed(bits: str) -> bytes:
+    bits += "1" * (-len(bits) % 8)
+    return int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
+
+
 def of_layout(factors: list[tuple[int, int]], height: int = 21, width: int = 35, seed: int = 0) -> bytes:
     """A JPEG whose components have these sampling factors (across, down): each block is of one colour."""
     rng, bits = np.random.default_rng(seed), ""
@@ -137,11 +170,7 @@ def of_layout(factors: list[tuple[int, int]], height: int = 21, width: int = 35,
     for number in blocks * mcus:
         wanted = int(rng.integers(-40, 41))
         change, level[number] = wanted - level[number], wanted
-        size = abs(change).bit_length()
-        amount = change if change >= 0 else change + (1 << size) - 1
-        bits += f"{size:04b}" + (f"{amount:0{size}b}" if size else "") + "0"  # and no frequencies
-    bits += "1" * (-len(bits) % 8)
-    scan = int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
+        bits += _coded(change) + "0"  # and no frequencies
     sizes = height.to_bytes(2, "big") + width.to_bytes(2, "big")
     frame = b"".join(bytes([number + 1, h << 4 | v, 0]) for number, (h, v) in enumerate(factors))
     order = b"".join(bytes([number + 1, 0]) for number in range(len(factors)))
@@ -151,10 +180,10 @@ def of_layout(factors: list[tuple[int, int]], height: int = 21, width: int = 35,
             b"\xff\xd8",
             segment(0xDB, b"\0" + b"\x10" * 64),
             segment(SOF[0], b"\x08" + sizes + count + frame),
-            segment(0xC4, b"\0" + bytes([0, 0, 0, 12]) + bytes(12) + bytes(range(12))),  # 12 codes of 4 bits
+            segment(0xC4, b"\0" + SIZES),
             segment(0xC4, b"\x10\1" + bytes(15) + b"\0"),  # one code of 1 bit: the block ends
             segment(SOS, count + order + b"\0\x3f\0"),
-            scan,
+            _stuffed(bits),
             b"\xff\xd9",
         ]
     )

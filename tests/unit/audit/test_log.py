@@ -64,6 +64,19 @@ def test_other_users_may_not_read_it(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_through_a_link_that_another_user_has_planted_nothing_is_written(tmp_path):
+    Log(tmp_path / "own", a_header()).done()
+    shared, target, header = tmp_path / "shared", tmp_path / "target", a_header()
+    shared.mkdir()
+    target.write_bytes(b"kept")
+    (shared / f"{header.job}-{header.pid}-{header.log}.audit").symlink_to(target)
+    if os.geteuid() == 0:
+        os.chown(shared, 65534, 65534)
+    with pytest.warns(SenecaWarning, match="File exists"):
+        Log(shared, header).gave([1])
+    assert target.read_bytes() == b"kept"
+
+
 @pytest.mark.parametrize("value", [None, ""])
 def test_nothing_is_written_unless_it_is_asked_for(tmp_path, monkeypatch, pictures, cache, value):
     if value is None:

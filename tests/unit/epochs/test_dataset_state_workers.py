@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 import types
 
 import pytest
@@ -70,6 +71,18 @@ class DrawnInIter(IterableDataset):
 
     def load_state_dict(self, state):
         self.next, self.end = state["next"], state["end"]
+
+
+class SlowToBegin(DrawnInIter):
+    def __iter__(self):
+        time.sleep(3)
+        return super().__iter__()
+
+
+def test_a_dataset_that_takes_longer_to_begin_than_the_timeout_is_an_error():
+    """torch's loader raises it with the first batch. Here each worker reports its state before that."""
+    with pytest.raises(RuntimeError, match=r"^DataLoader timed out after 0\.5 seconds$"):
+        iter(loader_of(SlowToBegin(), num_workers=1, timeout=0.5))
 
 
 class IterKeepsState(IterableDataset):
