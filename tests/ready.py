@@ -214,6 +214,7 @@ if __name__ == "__main__":
     import torch.utils.data  # noqa: F401
 
     sys.path.pop(0)  # this file's
+    multiprocessing.set_start_method("fork")  # a script that came with -c has no module that another imports
     gc.freeze()  # at its end each script would look at all objects of torch, and copy the memory they lie in
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the tests
     _asked = socket.socket(fileno=int(sys.argv[1]))
