@@ -226,7 +226,7 @@ def test_every_step_from_a_jpeg_to_a_batch_is_measured(
     (picture_folder / "class_0" / "text.jpg").write_text("no picture at all")
     monkeypatch.setattr(bench_decode, "compile_program", lambda name, folder: decode_loop)
     monkeypatch.setattr(bench_decode.signal, "signal", lambda *_: None)
-    names = size(["limit", "exact", "decoded", "copy-decoded", "seneca"], [*bench_decode.LOOPS, "seneca"])
+    names = size(["exact", "seneca"], [*bench_decode.LOOPS, "seneca"])
     file = tmp_path / "decode.json"
     arguments = [*MEASURED, "--rounds", "1", "--links", "96", "--batch", "8"]
     arguments += ["--data", str(picture_folder), "--json", str(file), "--only", ",".join(names)]

@@ -300,6 +300,7 @@ class World:
         need = len(items) * self.copy_pages
         is_roomy = (
             self.copy_pages == 1
+            and all(pages(offer[2]) == 1 for offer in offers)  # larger ones need granules side by side
             and used + need <= budget
             and need <= room
             and len(items) <= records

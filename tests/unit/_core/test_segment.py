@@ -477,7 +477,9 @@ def test_a_child_that_outlives_its_parent_does_not_keep_its_row(place):
         try:
             process.send("die")
             assert process.join() == -signal.SIGKILL
-            with pytest.raises(Unlinked):
+            with pytest.raises(
+                (Unlinked, FileNotFoundError)
+            ):  # a job of a test beside this may have swept it up
                 place.try_attach(makes=False)  # its users are dead
             assert not place.exists
         finally:

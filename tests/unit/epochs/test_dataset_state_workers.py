@@ -1,12 +1,11 @@
 """Each worker is asked for its dataset's state, and given it back."""
 
-import subprocess
-import sys
 import threading
 import time
 import types
 
 import pytest
+import ready
 import torch
 from sizes import size
 from stateful_datasets import (
@@ -289,5 +288,5 @@ del batches
 
 
 def test_an_iterator_ends_its_workers_without_a_word_when_its_module_is_cleared():
-    done = subprocess.run([sys.executable, "-c", CLEARED], capture_output=True, text=True)
+    done = ready.run("-c", CLEARED)
     assert (done.returncode, done.stderr) == (0, "")
