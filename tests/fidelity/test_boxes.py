@@ -81,10 +81,10 @@ def pad(sample, _numbers, padding, fill=(0, 0, 0)):
 
 
 def random_crop(sample, numbers, size, padding=(0, 0, 0, 0), pad_if_needed=False, fill=(0, 0, 0)):
-    sample = pad(sample, numbers, padding, fill)
-    across, down = max(0, size[1] - sample[0].width), max(0, size[0] - sample[0].height)
-    if pad_if_needed:
-        sample = pad(sample, numbers, (across, down, across, down), fill)
+    left, top, right, bottom = padding
+    across = max(0, size[1] - sample[0].width - left - right) if pad_if_needed else 0
+    down = max(0, size[0] - sample[0].height - top - bottom) if pad_if_needed else 0
+    sample = pad(sample, numbers, (left + across, top + down, right + across, bottom + down), fill)
     height, width = sample[0].height, sample[0].width
     if (height, width) == tuple(size):
         return sample
