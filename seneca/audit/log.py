@@ -155,6 +155,11 @@ def audit_folder() -> Path | None:
     return Path(folder) if folder else None
 
 
+def _is_strict() -> bool:
+    """Whether a job is to end if it cannot write all of its logs."""
+    return os.environ.get("SENECA_AUDIT_STRICT", "0") not in ("", "0")
+
+
 def part_name(own: np.ndarray | None) -> str:
     """A digest of which samples a loader goes over; empty: all of the dataset's.
 
@@ -191,7 +196,8 @@ class Log:
 
     Raises:
         OSError: The first log of this process cannot be made; the message says what to do. Training has not
-            begun. All that fails later ends the audit of this process, with one warning, and no job.
+            begun. All that fails later ends the audit of this process, with one warning, and no job. With
+            ``SENECA_AUDIT_STRICT=1`` it is an error, too, here and in all other methods but ``close``.
     """
 
     def __init__(self, folder: Path, header: Header) -> None:
@@ -199,13 +205,14 @@ class Log:
         self._path = folder / f"{header.job}-{header.pid}-{header.log}{SUFFIX}"
         self._fd = -1
         self._failed = _Audit.has_ended
+        self._error: OSError | None = None  # of a strict audit
         if self._failed:
             return
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._fd = above_standard(os.open(self._path, APPEND, 0o600))
         except OSError as error:
-            if not _Audit.has_begun:
+            if _is_strict() or not _Audit.has_begun:
                 raise self._explained(error) from None
             self._end_audit(error)
             return
@@ -261,6 +268,8 @@ class Log:
         self._append(FRAME.pack(tag, len(indices)) + indices.tobytes())
 
     def _append(self, data: bytes) -> None:
+        if self._error is not None:
+            raise self._error
         if self._fd < 0:
             return
         try:
@@ -274,6 +283,9 @@ class Log:
         explained = self._explained(error)
         self.close()
         self._failed = True
+        if _is_strict():
+            self._error = explained
+            raise explained from None
         if not _Audit.has_ended:
             _Audit.has_ended = True
             warn(

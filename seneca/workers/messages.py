@@ -288,13 +288,19 @@ class Results:
 
 
 def _instead(sent: Any, error: Exception, worker: int) -> Any:
-    """The message that takes the place of one that pickle has refused."""
+    """The message that takes the place of one that cannot be sent."""
     number, data, *rest = sent
     if isinstance(data, ExceptionWrapper):
         data.exc_type = next(kind for kind in data.exc_type.__mro__ if _can_be_named(kind))
     else:
-        unsent = TypeError(f"what collate_fn made cannot be sent by a worker, for pickle refuses it: {error}")
-        data = ExceptionWrapper((TypeError, unsent, None), f"in DataLoader worker process {worker}")
+        kind: type[Exception] = TypeError
+        why = f"pickle refuses it: {error}"
+        if isinstance(error, (OSError, RuntimeError)):  # the kernel refuses what pickle asks for
+            kind, why = RuntimeError, str(error)
+            if "No space left" in why:
+                why += "; give /dev/shm more room (docker run --shm-size), or load with num_workers=0"
+        unsent = kind(f"what collate_fn made cannot be sent by a worker, for {why}")
+        data = ExceptionWrapper((kind, unsent, None), f"in DataLoader worker process {worker}")
     return _Sent(number, data, *rest) if rest else (number, data)
 
 

@@ -316,6 +316,19 @@ def test_proof_makes_as_many_samples_as_the_docs_say_at_the_most(draws, workers,
         assert one.once and made < calls <= made + examples + SAMPLES
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("draws", [False, True])
+def test_proof_makes_as_many_samples_for_a_job_alone_as_the_docs_say(draws, workers):
+    """Each process makes 4 in its first epoch, and then 2 (docs/limits.md)."""
+    CALLS["now"] = torch.zeros(2, dtype=torch.int64).share_memory_()
+    loader = seneca.DataLoader(Counted(draws=draws), 8, shuffle=True, num_workers=workers)
+    for epoch in range(3):
+        CALLS["now"].zero_()
+        assert sum(len(index) for index, _ in loader) == SAMPLES
+        made, processes = int(CALLS["now"].sum()), max(1, workers)
+        assert SAMPLES < made <= SAMPLES + processes * (2 if epoch else 4)
+
+
 def test_equal_items_are_checked_and_shared(tmp_path):
     seen = run(Scenario(lambda side: Unseen(), lambda side: {"check_every": 4}, in_turn=True), tmp_path)
     assert_nothing_wrong(seen)

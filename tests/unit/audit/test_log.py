@@ -105,13 +105,30 @@ def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(
         next(iter(loader))
 
 
+def on_a_full_disk(log):
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, log._fd)
+    os.close(full)
+
+
+def test_a_disk_that_is_full_makes_each_method_of_a_strict_audit_raise(tmp_path, monkeypatch):
+    monkeypatch.setenv("SENECA_AUDIT_STRICT", "1")
+    log = Log(tmp_path, a_header())
+    log.gave([1])
+    on_a_full_disk(log)
+    for write in (lambda: log.gave([2]), lambda: log.failed([2]), lambda: log.skipped([2]), log.done):
+        with pytest.raises(OSError, match=f"SENECA_AUDIT={tmp_path}: No space left"):
+            write()
+    assert log.id is None
+    log.close()
+    Log(tmp_path, a_header()).gave([3])  # there is room again, or another folder
+
+
 def test_a_disk_that_is_full_ends_the_audit_with_one_warning_that_names_the_file(tmp_path):
     log, other = Log(tmp_path, a_header()), Log(tmp_path, a_header())
     log.gave([1])
     name, files = log.id, len(list(tmp_path.iterdir()))
-    full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, log._fd)
-    os.close(full)
+    on_a_full_disk(log)
     with pytest.warns(SenecaWarning, match=f"SENECA_AUDIT={tmp_path}.*No space left.*{name}") as caught:
         log.gave([2])
         log.gave([3])
