@@ -23,6 +23,7 @@ from seneca._runtime.segment_folder import fault_of
 from seneca.testing import make_pictures
 
 __all__ = [  # hooks count where a conftest has them
+    "frozen",
     "imagenet_sample",
     "loaded",
     "name",
@@ -49,12 +50,18 @@ def loaded() -> None:
     """What torch imports in the first epoch of a process, and in that of a loader with workers.
 
     A test's worker that dies meanwhile would break the import off where it is, and leave modules half made.
-
-    What there is by then stays. Hundreds of tests collect garbage, to see what a loader leaves behind. Each
-    would look at all objects of torch and of pytest again, for a third of a second.
     """
     for _ in torch.utils.data.DataLoader([0, 1], num_workers=1, multiprocessing_context="fork"):
         pass
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen(loaded: None) -> None:
+    """What there is before a module's tests stays, and the collector passes over it.
+
+    Hundreds of tests collect garbage, to see what a loader leaves behind. Each would inspect all objects of torch
+    and of pytest again, for a third of a second; and each forked child would copy the memory they lie in.
+    """
     gc.collect()
     gc.freeze()
 
