@@ -5,9 +5,8 @@
     URL --store_of()--> Store --found(), below()--> Found: URL, size, etag
                           +-----get()-------------> bytes, and the etag of what they are of
 
-A server may answer anything. Of an answer one byte more is read than was asked for, nothing is inflated, and
-what would become a header has no control characters. (``gcsfs``, ``adlfs`` and ``huggingface_hub`` read the
-answers of their own servers whole.)
+A server may answer anything. Of an object one byte more is read than was asked for, nothing is inflated, and
+what would become a header has no control characters. (``huggingface_hub`` before 1.0 reads an answer whole.)
 
 A store belongs to one process and is made where it is used first. Therefore nothing that is open, and no
 credentials, are in a dataset that is pickled or forked.
@@ -18,6 +17,7 @@ of it in Python. Else ``fsspec`` has a package for each scheme. Its coroutines r
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import importlib.util
@@ -59,6 +59,9 @@ ETAGS = ("ETag", "etag", "e_tag", "blob_id", "md5Hash", "generation")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_REDIRECTS = 5
+MOST_OF_A_REDIRECT = 2**16  # bytes that are read of one: then its connection can be used again
+MOST_OF_A_LISTING = 2**26  # bytes of an answer to gcsfs or adlfs that is no part of an object
+RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 ELSEWHERE = "https"  # the only scheme by which a server may redirect to another
 TIMES = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
 
@@ -106,6 +109,44 @@ async def _at_most(count: int, read: Callable[[int], Awaitable[bytes]]) -> bytes
         parts.append(part)
         missing -= len(part)
     return b"".join(parts)
+
+
+class _Body:
+    """The body of an answer of ``aiohttp``, as packages read it. More than ``most`` bytes are an error."""
+
+    def __init__(self, body: Any, most: int) -> None:
+        self._read, self._most, self._left = body.read, most, most
+        self.exception, self.set_exception = body.exception, body.set_exception
+
+    async def read(self, count: int = -1) -> bytes:
+        if count < 0:
+            data = await _at_most(self._left, self._read)
+        else:
+            data = await self._read(min(count, self._left + 1))
+        self._left -= len(data)
+        if self._left < 0:
+            raise ValueError(f"its answer has more than {self._most:,} bytes")
+        return data
+
+
+@functools.cache
+def _of_sessions() -> dict[str, Any]:
+    """Options of a session of ``aiohttp`` whose answers have at most as many bytes as was asked for."""
+    import aiohttp
+
+    class Answer(aiohttp.ClientResponse):
+        content: Any
+
+        async def start(self, connection: Any) -> Any:
+            await super().start(connection)
+            _refuse_compressed(str(self.url.with_query(None)), self.headers)
+            wanted = self.request_info.headers
+            part = RANGE.fullmatch(wanted.get("x-ms-range") or wanted.get("Range", "")) if self.ok else None
+            self.content = _Body(self.content, int(part[2]) - int(part[1]) + 1 if part else MOST_OF_A_LISTING)
+            return self
+
+    headers = {"Accept-Encoding": "identity"}
+    return {"response_class": Answer, "auto_decompress": False, "headers": headers}
 
 
 class Direct:
@@ -175,8 +216,8 @@ class Store:
 
         The etag is asked for afterwards. Therefore what came is of this etag, or of an older one.
         """
-        limits = {} if (start, end) == (0, found.size) else {"start": start, "end": end}
-        data = self._call(waiting, seconds_for(end - start), "cat_file", self.path(found.url), **limits)
+        where = self.path(found.url)
+        data = self._call(waiting, seconds_for(end - start), "cat_file", where, start=start, end=end)
         return data, self.found(found.url, waiting).etag
 
     def direct(self, found: Found) -> tuple[Direct, str] | None:
@@ -266,16 +307,20 @@ class _Web(Store):
         answer.raise_for_status()
         if answer.status != 206:
             raise SourceError(f"{url}: its server gives no parts of files; copy it to one that does")
-        encoding = answer.headers.get("Content-Encoding", "identity")
-        if encoding.strip().lower() != "identity":
-            raise SourceError(
-                f"{url}: its server compresses it ({printable(encoding)}) though it was asked not to; turn "
-                "that off for this file, or copy it to another server"
-            )
+        _refuse_compressed(url, answer.headers)
         total = answer.headers.get("Content-Range", "").rpartition("/")[2]
         about = {name: answer.headers.get(name) for name in (*ETAGS, *TIMES)}
         about["size"] = int(total) if total.isdigit() else None
         return await _at_most(length, answer.content.read), _as_found(url, about)
+
+
+def _refuse_compressed(url: str, headers: Any) -> None:
+    encoding = headers.get("Content-Encoding", "identity")
+    if encoding.strip().lower() != "identity":
+        raise SourceError(
+            f"{url}: its server compresses it ({printable(encoding)}) though it was asked not to; turn "
+            "that off for this file, or copy it to another server"
+        )
 
 
 def _redirected(url: str, answer: Any) -> Any:
@@ -294,6 +339,30 @@ def _redirected(url: str, answer: Any) -> Any:
             f"not {ELSEWHERE}://; give the URL where the file lies, if you trust that server"
         )
     return target
+
+
+class _Google(Store):
+    """The answers of its package's session are bounded."""
+
+    def __init__(self, scheme: str) -> None:
+        super().__init__(scheme)
+        self.fs.session_kwargs = {**self.fs.session_kwargs, **_of_sessions()}
+
+
+class _Azure(Store):
+    """Likewise."""
+
+    def __init__(self, scheme: str) -> None:
+        import aiohttp
+        from fsspec.asyn import sync
+
+        super().__init__(scheme)
+
+        async def session() -> Any:
+            jar = aiohttp.DummyCookieJar()
+            return aiohttp.ClientSession(trust_env=True, cookie_jar=jar, **_of_sessions())
+
+        self.fs.service_client._pipeline._transport.session = sync(self.fs.loop, session)
 
 
 class _Hub(Store):
@@ -317,7 +386,31 @@ class _Hub(Store):
         return super().below(self._pinned(url) + "/", waiting)
 
     def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
-        return self.fs.cat_file(self.path(found.url), start=start, end=end), found.etag
+        import huggingface_hub
+        from huggingface_hub import get_session, hf_hub_url
+
+        if not hasattr(huggingface_hub, "set_client_factory"):  # by requests, without the calls below
+            return self.fs.cat_file(self.path(found.url), start=start, end=end), found.etag
+        at = self.fs.resolve_path(self.path(found.url))
+        file = {"repo_id": at.repo_id, "filename": at.path_in_repo, "repo_type": at.repo_type}
+        headers = self.fs._api._build_hf_headers()
+        headers |= {"Accept-Encoding": "identity", "Range": f"bytes={start}-{end - 1}"}
+        session = get_session()
+        request = session.build_request(
+            "GET",
+            hf_hub_url(**file, revision=at.revision, endpoint=self.fs.endpoint),
+            headers=headers,
+            timeout=SILENT_S,
+        )
+        for _ in range(1 + MOST_REDIRECTS):
+            with contextlib.closing(session.send(request, stream=True, follow_redirects=False)) as answer:
+                if answer.next_request is None:
+                    answer.raise_for_status()
+                    _refuse_compressed(found.url, answer.headers)
+                    return next(answer.iter_raw(end - start + 1), b""), found.etag
+                next(answer.iter_raw(MOST_OF_A_REDIRECT), b"")
+                request = answer.next_request
+        raise SourceError(f"{found.url}: its server redirects in a circle; ask the hub to mend that")
 
 
 class _Refused(Exception):
@@ -449,7 +542,14 @@ def _is_configured(scheme: str) -> bool:
     return bool(fsspec.config.conf.get(scheme))
 
 
-KINDS: dict[str, type[Store]] = {"s3": _S3, "http": _Web, "https": _Web, "hf": _Hub}
+KINDS: dict[str, type[Store]] = {
+    "s3": _S3,
+    "gs": _Google,
+    "az": _Azure,
+    "hf": _Hub,
+    "http": _Web,
+    "https": _Web,
+}
 
 _stores: dict[str, Store] = {}
 _making = threading.Lock()

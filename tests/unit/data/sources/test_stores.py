@@ -140,9 +140,6 @@ class Hub:
     def info(self, path):
         return {"size": 3, "blob_id": "x"}
 
-    def cat_file(self, path, start, end):
-        return path.encode()[start:end]
-
 
 def test_a_repository_of_the_hub_is_named_by_its_commit():
     store = Store.__new__(stores._Hub)
@@ -153,4 +150,3 @@ def test_a_repository_of_the_hub_is_named_by_its_commit():
     assert (
         store.found("hf://datasets/me/pics/t.tar", Waiting()).url == f"hf://datasets/me/pics@{commit}/t.tar"
     )
-    assert store.get(found, 0, 8, Waiting()) == (b"datasets", "x")
