@@ -59,8 +59,8 @@ def loaded() -> None:
 def frozen(loaded: None) -> None:
     """What there is before a module's tests stays, and the collector passes over it.
 
-    Hundreds of tests collect garbage, to see what a loader leaves behind. Each would inspect all objects of torch
-    and of pytest again, for a third of a second; and each forked child would copy the memory they lie in.
+    Hundreds of tests collect garbage, to see what a loader leaves behind. Each would inspect all objects of
+    torch and of pytest again, for a third of a second. Each forked child would copy the memory they lie in.
     """
     gc.collect()
     gc.freeze()

@@ -32,6 +32,7 @@
 #define N_MORTALS 8
 #define N_EPOCHS 60    /* of each player */
 #define N_EXCHANGES 30 /* the first so many; then all have orders of their own, and what is kept makes room */
+#define MEET_IN 58     /* the epoch in which all players are half-way at the same time */
 #define SIDE 48        /* of a staged copy, in pixels */
 #define BESIDE 1000    /* bytes that it has behind its pixels: two granules in all */
 #define HAND 8         /* samples in flight */
@@ -60,7 +61,7 @@ typedef struct {
 static cache shared;
 static uint64_t seed;
 static _Atomic uint32_t playing, met_in_use; /* by the shrinker */
-static pthread_barrier_t together;
+static pthread_barrier_t together, players_together;
 
 /* Slot -> its occupant's generation, and the jobs that it has served, a bit each. */
 static _Atomic uint64_t served[2 * PAYLOAD_BYTES / SN_GRANULE];
@@ -213,13 +214,13 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
                    .height = SIDE,
                    .width = SIDE,
                    .copy_bytes = 3 * SIDE * SIDE + BESIDE,
-                   .shares = sn_rng_below(&p->rng, 8) != 0,
+                   .shares = sn_rng_below(&p->rng, 8) != 0 || epoch == MEET_IN,
                    .keeps = !exchanges || sn_rng_below(&p->rng, 4) != 0},
         .process_row = p->process_row,
         .in_flight = HAND,
         .substitutes = exchanges && sn_rng_below(&p->rng, 8) != 0,
     };
-    int joined;
+    int joined, has_met = 0;
 
     options.epoch.seed += p->job;
     memset(p->drawn, 0, sizeof p->drawn);
@@ -231,6 +232,12 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
         uint32_t next = sn_rng_below(&p->rng, 4);
 
         p->operations++;
+        if (epoch == MEET_IN && !has_met && sn_member_left(p->member) < N_SAMPLES / 2) {
+            has_met = 1;
+            pthread_barrier_wait(&players_together);
+            p->known += is_known(p);
+            pthread_barrier_wait(&players_together);
+        }
         if (p->n_copies && (next == 0 || p->n_offers + p->n_copies == MOST_OFFERS))
             write_copy(p);
         else if (p->n_hand && (next != 1 || !sn_member_left(p->member)))
@@ -384,6 +391,7 @@ int main(int argc, char **argv)
     CHECK(shared.handles[0]->n_slots <= sizeof served / sizeof *served);
 
     pthread_barrier_init(&together, NULL, N_PLAYERS + N_GROWERS + 3);
+    pthread_barrier_init(&players_together, NULL, N_PLAYERS);
     atomic_store(&playing, N_PLAYERS + 1);
     for (uint32_t i = 0; i < N_PLAYERS; i++) {
         player_make(&players[i], i, i % N_HOMES, (uint32_t)job_keys[i % N_HOMES]);
@@ -432,5 +440,6 @@ int main(int argc, char **argv)
            atomic_load(&met_in_use), sum.known);
     CHECK(sum.substitutes > 0 && sum.kept > 0 && sum.committed > 0 && sum.aborted > 0 && sum.known > 0);
     pthread_barrier_destroy(&together);
+    pthread_barrier_destroy(&players_together);
     return 0;
 }
