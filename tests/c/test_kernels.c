@@ -20,6 +20,7 @@
 #include "codec/kernels/blur_kernels.h"
 #include "codec/kernels/colour_kernels.h"
 #include "codec/kernels/grid_kernels.h"
+#include "codec/kernels/jpeg_kernels.h"
 #include "codec/kernels/resize_kernels.h"
 #include "codec/kernels/warp_kernels.h"
 #include "codec/operations/resize.h"
@@ -32,6 +33,7 @@
 #define MAX_OUTPUTS 300
 #define MAX_SIDE 60
 #define MAX_ROWS 32
+#define MAX_BLOCKS 9
 #define AREA ((size_t)1 << 19)
 
 /* What lies between pages of its own. */
@@ -482,6 +484,81 @@ static void test_grid(void)
 }
 #endif
 
+/* Of any size, up to a little more than is allowed in one block of hundreds. */
+static void draw_blocks(int16_t (*blocks)[SN_BLOCK], size_t n, sn_dequantiser *by)
+{
+    uint32_t largest = sn_rng_below(&rng, 4) == 0 ? 65535 : 255, rare = 1 + sn_rng_below(&rng, 9);
+    bool extreme = sn_rng_below(&rng, 3) == 0, beyond = sn_rng_below(&rng, 3) == 0;
+
+    for (int k = 0; k < SN_BLOCK; k++) {
+        uint32_t quantiser = sn_rng_below(&rng, largest + 1);
+
+        by->quantiser[k] = (int16_t)quantiser;
+        by->most[k] = quantiser == 0 ? INT16_MAX : (int16_t)(SN_MOST_PRODUCT / quantiser);
+    }
+    for (size_t block = 0; block < n; block++)
+        for (int k = 0; k < SN_BLOCK; k++) {
+            int32_t most = by->most[k], value = (int32_t)sn_rng_below(&rng, 2 * (uint32_t)most + 1) - most;
+
+            if (extreme)
+                value = sn_rng_below(&rng, 2) ? most : -most;
+            if (beyond && sn_rng_below(&rng, 2000) == 0)
+                value = (int16_t)sn_rng_below(&rng, 65536);
+            blocks[block][k] = (int16_t)(sn_rng_below(&rng, rare) == 0 ? value : 0);
+        }
+}
+
+static void test_idct(void)
+{
+    static int16_t blocks[MAX_BLOCKS][SN_BLOCK];
+    static const int16_t zeros[MAX_BLOCKS][SN_BLOCK];
+    size_t n = 1 + sn_rng_below(&rng, MAX_BLOCKS), stride = 8 * n + 8;
+    uint8_t plain[8][8 * MAX_BLOCKS + 8];
+    sn_dequantiser by;
+
+    draw_blocks(blocks, n, &by);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        int16_t (*given)[SN_BLOCK] = copy_to(SOURCE, edge, blocks, n * sizeof *blocks);
+        sn_dequantiser *factors = copy_to(WEIGHT, edge, &by, sizeof by);
+        uint8_t *out = place(OUT, edge, 8 * stride);
+        bool fits = sn_jpeg_simd.idct(given, n, factors, out, stride);
+
+        snprintf(doing, sizeof doing, "idct of %zu blocks", n);
+        compare(given, zeros, n * sizeof *blocks);
+        memcpy(given, blocks, n * sizeof *blocks);
+        CHECK(sn_jpeg_plain.idct(given, n, factors, plain[0], sizeof plain[0]) == fits);
+        for (int row = 0; row < 8; row++)
+            compare(out + (size_t)row * stride, plain[row], 8 * n);
+    }
+}
+
+static void test_upsampling_and_colours(void)
+{
+    static uint8_t samples[3][MAX_SAMPLES + 2], plain[3 * MAX_SAMPLES];
+    size_t n = some(MAX_SAMPLES);
+
+    draw_pixels(samples[0], sizeof samples);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        const uint8_t *lines[3];
+        uint8_t *out = place(OUT, edge, 3 * n + SN_RGB_PAST);
+
+        for (int k = 0; k < 3; k++)
+            lines[k] = memcpy(place(ROW + k, edge, 1 + n + SN_SAMPLES_PAST), samples[k], n + 2);
+        for (int k = 0; k < 3; k++)
+            lines[k]++; /* its neighbour is before it */
+        snprintf(doing, sizeof doing, "upsampling or colours of %zu samples", n);
+        sn_jpeg_plain.h2v1(lines[0], n, plain);
+        sn_jpeg_simd.h2v1(lines[0], n, out);
+        compare(out, plain, 2 * n);
+        sn_jpeg_plain.h2v2(lines[0], lines[1], n, plain);
+        sn_jpeg_simd.h2v2(lines[0], lines[1], n, out);
+        compare(out, plain, 2 * n);
+        sn_jpeg_plain.to_rgb(lines[0], lines[1], lines[2], n, plain);
+        sn_jpeg_simd.to_rgb(lines[0], lines[1], lines[2], n, out);
+        compare(out, plain, 3 * n);
+    }
+}
+
 static void test_all(uint64_t seed)
 {
     struct sigaction action = {.sa_handler = touched};
@@ -495,6 +572,8 @@ static void test_all(uint64_t seed)
         test_across(&taps);
         test_down(&taps);
         test_picture(&resizer);
+        test_idct();
+        test_upsampling_and_colours();
         for (uint32_t dtype = SN_UINT8; dtype <= SN_BFLOAT16; dtype++)
             for (uint32_t last = 0; last < 2; last++)
                 if (dtype != SN_UINT8 || !last) /* a copy, which no kernel makes */

@@ -1,0 +1,314 @@
+#include "raster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include "../kernels/jpeg_kernels.h"
+
+#define COMPONENTS 3
+#define BEFORE 32 /* bytes in front of a row of samples, of which the last is its left neighbour */
+#define BEHIND (SN_SAMPLES_PAST + 8)
+
+/* A component: its samples in the columns of MCUs that are wanted, in rows that are used again after two of MCUs. */
+typedef struct {
+    uint32_t across, down;  /* blocks of an MCU */
+    uint32_t width, height; /* samples of the whole picture */
+    sn_dequantiser by;
+    int16_t (*blocks)[SN_BLOCK]; /* of a row of MCUs, zeros between two pictures */
+    uint8_t *rows;
+    size_t stride;
+} component;
+
+struct sn_raster {
+    const sn_jpeg_kernels *kernels;
+    sn_rect region;
+    component components[COMPONENTS];
+    uint32_t n_components;
+    uint32_t columns, rows;       /* of MCUs */
+    uint32_t first, last;         /* wanted columns of MCUs */
+    uint32_t first_row, next_row; /* of MCUs: the first with samples, the next to decode */
+    uint32_t next;                /* row of pixels */
+    int16_t (*blocks)[SN_BLOCK];
+    uint8_t *samples;
+    size_t blocks_room, samples_room;
+    bool has_blocks; /* not all of `blocks` are zeros: a picture was left in its midst */
+};
+
+sn_raster *sn_raster_new(void)
+{
+    sn_raster *raster = calloc(1, sizeof *raster);
+
+    if (raster == NULL)
+        return NULL;
+    raster->kernels = &sn_jpeg_plain;
+#ifdef SN_HAVE_SIMD_CODE
+    if (sn_simd_usable())
+        raster->kernels = &sn_jpeg_simd;
+#endif
+    return raster;
+}
+
+void sn_raster_free(sn_raster *raster)
+{
+    if (raster == NULL)
+        return;
+    free(raster->blocks);
+    free(raster->samples);
+    free(raster);
+}
+
+/* -- What is wanted -- */
+
+static bool is_drawn_here(const struct jpeg_decompress_struct *info)
+{
+    const jpeg_component_info *c = info->comp_info;
+
+    if (info->num_components == 1)
+        return info->jpeg_color_space == JCS_GRAYSCALE;
+    if (info->num_components != 3 || info->jpeg_color_space != JCS_YCbCr)
+        return false;
+    for (int k = 1; k < 3; k++)
+        if (c[k].h_samp_factor != 1 || c[k].v_samp_factor != 1)
+            return false;
+    if (c[0].h_samp_factor == 1)
+        return c[0].v_samp_factor == 1;
+    return c[0].h_samp_factor == 2 && c[0].v_samp_factor <= 2 && c[1].downsampled_width > 2;
+}
+
+static bool is_halved(const sn_raster *raster, uint32_t k)
+{
+    return raster->components[k].across < raster->components[0].across;
+}
+
+/* Blocks of a row of MCUs that are wanted. */
+static size_t blocks_across(const sn_raster *raster, const component *c)
+{
+    return (size_t)(raster->last - raster->first + 1) * c->across;
+}
+
+static void set_component(component *c, const jpeg_component_info *from, bool alone)
+{
+    c->across = alone ? 1 : (uint32_t)from->h_samp_factor;
+    c->down = alone ? 1 : (uint32_t)from->v_samp_factor;
+    c->width = from->downsampled_width;
+    c->height = from->downsampled_height;
+    for (int k = 0; k < SN_BLOCK; k++) {
+        uint32_t quantiser = from->quant_table->quantval[k];
+
+        c->by.quantiser[k] = (int16_t)quantiser;
+        c->by.most[k] = quantiser == 0 ? INT16_MAX : (int16_t)(SN_MOST_PRODUCT / quantiser);
+    }
+}
+
+/* Rows and columns of MCUs with the samples of the rectangle and, where samples are halved, of one more to each side. */
+static void set_wanted(sn_raster *raster)
+{
+    const component *least = &raster->components[raster->n_components - 1];
+    const sn_rect *region = &raster->region;
+    uint32_t left = region->left, right = region->left + region->width - 1, top = region->top;
+
+    if (is_halved(raster, raster->n_components - 1)) {
+        left = left / 2 > 0 ? left / 2 - 1 : 0;
+        right = right / 2 + 1 < least->width ? right / 2 + 1 : least->width - 1;
+    }
+    if (raster->components[0].down == 2)
+        top = top / 2 > 0 ? top / 2 - 1 : 0;
+    raster->first = left / 8;
+    raster->last = right / 8;
+    raster->first_row = top / 8;
+}
+
+static bool make_room(sn_raster *raster)
+{
+    size_t n_blocks = 0, n_samples = 0;
+
+    for (uint32_t k = 0; k < raster->n_components; k++) {
+        component *c = &raster->components[k];
+
+        c->stride = BEFORE + blocks_across(raster, c) * 8 + BEHIND;
+        n_blocks += blocks_across(raster, c) * c->down;
+        n_samples += c->stride * 16 * c->down;
+    }
+    /* Two rows of a halved component at their full width, and 128 for the colours of grey pictures. */
+    n_samples += 3 * (size_t)(raster->region.width + 2 * SN_SAMPLES_PAST);
+    if (n_blocks > raster->blocks_room) {
+        free(raster->blocks);
+        raster->blocks = calloc(n_blocks, sizeof *raster->blocks);
+        raster->blocks_room = raster->blocks == NULL ? 0 : n_blocks;
+    } else if (raster->has_blocks) {
+        memset(raster->blocks, 0, raster->blocks_room * sizeof *raster->blocks);
+    }
+    if (n_samples > raster->samples_room) {
+        free(raster->samples);
+        raster->samples = malloc(n_samples);
+        raster->samples_room = raster->samples == NULL ? 0 : n_samples;
+    }
+    raster->has_blocks = false;
+    return raster->blocks != NULL && raster->samples != NULL;
+}
+
+bool sn_raster_begin(sn_raster *raster, const struct jpeg_decompress_struct *info, sn_rect region)
+{
+    int16_t (*blocks)[SN_BLOCK];
+    uint8_t *rows;
+
+    if (!is_drawn_here(info))
+        return false;
+    raster->n_components = (uint32_t)info->num_components;
+    raster->region = region;
+    raster->columns = info->MCUs_per_row;
+    raster->rows = info->MCU_rows_in_scan;
+    raster->next_row = 0;
+    raster->next = region.top;
+    for (uint32_t k = 0; k < raster->n_components; k++)
+        set_component(&raster->components[k], &info->comp_info[k], raster->n_components == 1);
+    set_wanted(raster);
+    if (!make_room(raster))
+        return false;
+    blocks = raster->blocks;
+    rows = raster->samples;
+    for (uint32_t k = 0; k < raster->n_components; k++) {
+        component *c = &raster->components[k];
+
+        c->blocks = blocks;
+        c->rows = rows + BEFORE;
+        blocks += blocks_across(raster, c) * c->down;
+        rows += c->stride * 16 * c->down;
+    }
+    return true;
+}
+
+/* -- Samples -- */
+
+static uint8_t *row_of(const component *c, uint32_t row)
+{
+    return c->rows + row % (16 * c->down) * c->stride;
+}
+
+/* An edge of the picture is its own neighbour. */
+static void mirror_edges(const sn_raster *raster, const component *c, uint32_t first_row)
+{
+    size_t end = c->width - (size_t)raster->first * 8 * c->across;
+
+    for (uint32_t row = first_row; row < first_row + 8 * c->down; row++) {
+        uint8_t *samples = row_of(c, row);
+
+        if (raster->first == 0)
+            samples[-1] = samples[0];
+        if (raster->last == raster->columns - 1)
+            samples[end] = samples[end - 1];
+    }
+}
+
+static bool decode_row(sn_raster *raster, sn_huffman *huffman)
+{
+    int16_t (*blocks[D_MAX_BLOCKS_IN_MCU])[SN_BLOCK];
+    uint32_t row = raster->next_row, n_blocks;
+    bool fits = true;
+
+    raster->has_blocks = true;
+    for (uint32_t column = 0; column < raster->columns; column++) {
+        bool is_wanted = row >= raster->first_row && column >= raster->first && column <= raster->last;
+
+        n_blocks = 0;
+        for (uint32_t k = 0; k < raster->n_components && is_wanted; k++) {
+            const component *c = &raster->components[k];
+
+            for (uint32_t down = 0; down < c->down; down++)
+                for (uint32_t across = 0; across < c->across; across++)
+                    blocks[n_blocks++] =
+                        c->blocks + down * blocks_across(raster, c) + (column - raster->first) * c->across + across;
+        }
+        if (!sn_huffman_decode(huffman, is_wanted ? blocks : NULL))
+            return false;
+    }
+    raster->next_row++;
+    for (uint32_t k = 0; k < raster->n_components && row >= raster->first_row; k++) {
+        const component *c = &raster->components[k];
+
+        for (uint32_t down = 0; down < c->down; down++)
+            fits &= raster->kernels->idct(c->blocks + down * blocks_across(raster, c), blocks_across(raster, c), &c->by,
+                                          row_of(c, (row * c->down + down) * 8), c->stride);
+        mirror_edges(raster, c, row * c->down * 8);
+    }
+    raster->has_blocks = false;
+    return fits;
+}
+
+/* -- Pixels -- */
+
+/* The samples of component `k` in a row of pixels, from the rectangle's first column on. `full`: room for them. */
+static const uint8_t *samples_of(const sn_raster *raster, uint32_t k, uint32_t row, uint8_t *full)
+{
+    const component *c = &raster->components[k];
+    uint32_t left = raster->region.left, right = left + raster->region.width - 1, half = left / 2, other = row / 2;
+    size_t before = (size_t)raster->first * 8 * c->across;
+
+    if (!is_halved(raster, k))
+        return row_of(c, row) + (left - before);
+    if (raster->components[0].down == 1) {
+        raster->kernels->h2v1(row_of(c, row) + (half - before), right / 2 - half + 1, full);
+    } else {
+        if (row % 2 == 1)
+            other = row / 2 + 1 < c->height ? row / 2 + 1 : c->height - 1;
+        else if (row > 0)
+            other = row / 2 - 1;
+        raster->kernels->h2v2(row_of(c, row / 2) + (half - before), row_of(c, other) + (half - before),
+                              right / 2 - half + 1, full);
+    }
+    return full + left % 2;
+}
+
+/* The rows of pixels down to `end`. */
+static void put_rows(sn_raster *raster, uint32_t end, uint8_t *rgb, size_t stride)
+{
+    size_t room = raster->region.width + 2 * SN_SAMPLES_PAST;
+    uint8_t *full = raster->samples + raster->samples_room - 3 * room;
+
+    for (; raster->next < end; raster->next++) {
+        const uint8_t *lines[COMPONENTS] = {NULL, full + 2 * room, full + 2 * room};
+
+        for (uint32_t k = 0; k < raster->n_components; k++)
+            lines[k] = samples_of(raster, k, raster->next, full + (k == 1 ? 0 : room));
+        raster->kernels->to_rgb(lines[0], lines[1], lines[2], raster->region.width,
+                                rgb + (raster->next - raster->region.top) * stride);
+    }
+}
+
+bool sn_raster_draw(sn_raster *raster, sn_huffman *huffman, uint8_t *rgb, size_t stride)
+{
+    uint32_t down = raster->components[0].down, end = raster->region.top + raster->region.height;
+    size_t room = raster->region.width + 2 * SN_SAMPLES_PAST;
+
+    sn_huffman_want(huffman, raster->first, raster->last);
+    memset(raster->samples + raster->samples_room - room, 128, room);
+    while (raster->next < end) {
+        uint32_t ready;
+
+        if (!decode_row(raster, huffman))
+            return false;
+        ready = raster->next_row * 8 * down;
+        if (down == 2 && raster->next_row < raster->rows)
+            ready--; /* it needs the samples below */
+        if (raster->next_row > raster->first_row)
+            put_rows(raster, ready < end ? ready : end, rgb, stride);
+    }
+    return true;
+}
+
+bool sn_raster_has_more(const sn_raster *raster)
+{
+    return raster->next_row < raster->rows;
+}
+
+bool sn_raster_skip(sn_raster *raster, sn_huffman *huffman)
+{
+    for (; raster->next_row < raster->rows; raster->next_row++)
+        for (uint32_t column = 0; column < raster->columns; column++)
+            if (!sn_huffman_decode(huffman, NULL))
+                return false;
+    return true;
+}
