@@ -56,7 +56,7 @@ def loaded() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def frozen(loaded: None) -> None:
+def frozen() -> None:
     """What there is before a module's tests stays, and the collector passes over it.
 
     Hundreds of tests collect garbage, to see what a loader leaves behind. Each would inspect all objects of
