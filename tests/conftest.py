@@ -41,6 +41,8 @@ __all__ = [  # hooks count where a conftest has them
 # classes. Those that are about another method name it.
 multiprocessing.set_start_method("fork", force=True)
 
+gc.disable()  # what is imported and collected stays
+
 REPOSITORY = Path(__file__).parent.parent
 ARCHIVE = REPOSITORY.parent / "shared" / "data" / "imagenet-sample.tar"
 
@@ -64,6 +66,7 @@ def frozen() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
