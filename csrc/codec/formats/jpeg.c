@@ -15,7 +15,6 @@
 #include "huffman.h"
 #include "jpeg_header.h"
 #include "orientation.h"
-#include "raster.h"
 
 /* A scan takes ten bytes of a file and a pass over all coefficients: up to 1 ns a pixel where it says nothing of
  * them, 4 with arithmetic coding. So what is bounded is scans times pixels, to some two seconds of a core. libjpeg's
@@ -37,16 +36,6 @@ typedef struct {
     boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);
 } entropy_decoder;
 
-/* How struct jpeg_input_controller begins, likewise. */
-typedef struct {
-    int (*consume_input)(j_decompress_ptr info);
-    void (*reset_input_controller)(j_decompress_ptr info);
-    void (*start_input_pass)(j_decompress_ptr info);
-    void (*finish_input_pass)(j_decompress_ptr info);
-    boolean has_multiple_scans;
-    boolean eoi_reached;
-} input_controller;
-
 /* The bytes that libjpeg may hold for one picture beyond the coefficients of max_pixels. */
 #define MEMORY_MARGIN (64L << 20)
 
@@ -66,7 +55,6 @@ struct sn_jpeg {
     uint32_t denominator; /* of the size that is decoded */
     bool plainly;         /* without sn_huffman */
     sn_huffman *huffman;
-    sn_raster *raster;
     sn_buffer stored; /* what was decoded, before it is turned */
 
     /* The arguments of the step under way, which takes none itself: see attempt(). */
@@ -158,20 +146,15 @@ static void on_progress(j_common_ptr info)
              jpeg->info.image_height, jpeg->info.image_width, jpeg->max_scans);
 }
 
-static void leave_to_libjpeg(sn_jpeg *jpeg) __attribute__((noreturn));
-static void leave_to_libjpeg(sn_jpeg *jpeg)
-{
-    jpeg->rc = AGAIN;
-    longjmp(jpeg->jump, 1);
-}
-
 /* In place of libjpeg's own. */
 static boolean on_mcu(j_decompress_ptr info, JBLOCKROW *blocks)
 {
     sn_jpeg *jpeg = owner((j_common_ptr)info);
 
-    if (!sn_huffman_decode(jpeg->huffman, blocks))
-        leave_to_libjpeg(jpeg);
+    if (!sn_huffman_decode(jpeg->huffman, blocks)) {
+        jpeg->rc = AGAIN;
+        longjmp(jpeg->jump, 1);
+    }
     return TRUE;
 }
 
@@ -355,39 +338,6 @@ static bool is_read_to_its_end(struct jpeg_decompress_struct *info)
     return marker != NULL && marker[1] == JPEG_EOI;
 }
 
-/* What is left of jpeg_finish_decompress() where libjpeg has decoded no row itself: look for the end's marker. */
-static void finish(struct jpeg_decompress_struct *info)
-{
-    input_controller *input = (input_controller *)info->inputctl;
-
-    info->output_scanline = info->output_height;
-    input->finish_input_pass(info);
-    while (!input->eoi_reached && input->consume_input(info) != JPEG_SUSPENDED)
-        ;
-}
-
-/* The region by our own code from the codes to the pixels. */
-static void draw_region(sn_jpeg *jpeg)
-{
-    struct jpeg_decompress_struct *info = &jpeg->info;
-    sn_rect region = jpeg->region;
-    size_t stride = (size_t)region.width * 3;
-
-    if (sn_buffer_reserve(jpeg->buffer, stride * region.height) != 0)
-        fail(jpeg, -ENOMEM, "no memory for the pixels");
-    if (!sn_raster_draw(jpeg->raster, jpeg->huffman, jpeg->buffer->data, stride))
-        leave_to_libjpeg(jpeg);
-    sn_huffman_end(jpeg->huffman, info);
-    if (sn_raster_has_more(jpeg->raster) && !is_read_to_its_end(info)) {
-        if (!sn_raster_skip(jpeg->raster, jpeg->huffman))
-            leave_to_libjpeg(jpeg);
-        sn_huffman_end(jpeg->huffman, info);
-    }
-    if (!sn_raster_has_more(jpeg->raster))
-        finish(info);
-    jpeg->view = (sn_view){jpeg->buffer->data, region.height, region.width, stride, NULL};
-}
-
 static void read_region(sn_jpeg *jpeg)
 {
     struct jpeg_decompress_struct *info = &jpeg->info;
@@ -406,10 +356,6 @@ static void read_region(sn_jpeg *jpeg)
     jpeg_start_decompress(info);
 
     ours = !jpeg->plainly && sn_huffman_begin(jpeg->huffman, info);
-    if (ours && jpeg->denominator == 1 && sn_raster_begin(jpeg->raster, info, region)) {
-        draw_region(jpeg);
-        return;
-    }
     if (ours)
         ((entropy_decoder *)info->entropy)->decode_mcu = on_mcu;
     whole = is_smoothed(info);
@@ -458,9 +404,8 @@ sn_jpeg *sn_jpeg_new(uint64_t max_pixels, char message[SN_JPEG_MESSAGE])
     if (jpeg == NULL)
         return NULL;
     jpeg->huffman = sn_huffman_new();
-    jpeg->raster = sn_raster_new();
-    if (jpeg->huffman == NULL || jpeg->raster == NULL) {
-        sn_jpeg_free(jpeg);
+    if (jpeg->huffman == NULL) {
+        free(jpeg);
         return NULL;
     }
     jpeg_std_error(&jpeg->errors);
@@ -485,7 +430,6 @@ void sn_jpeg_free(sn_jpeg *jpeg)
     sn_jpeg_close(jpeg);
     sn_buffer_release(&jpeg->stored);
     sn_huffman_free(jpeg->huffman);
-    sn_raster_free(jpeg->raster);
     free(jpeg);
 }
 

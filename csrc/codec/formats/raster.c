@@ -1,21 +1,17 @@
 #include "raster.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jpeglib.h>
-
-#include "../kernels/jpeg_kernels.h"
-
-#define COMPONENTS 3
-#define BEFORE 32 /* bytes in front of a row of samples, of which the last is its left neighbour */
+#define SN_MOST_BLOCKS 6 /* of an MCU */
+#define BEFORE 32        /* bytes in front of a row of samples, of which the last is its left neighbour */
 #define BEHIND (SN_SAMPLES_PAST + 8)
 
 /* A component: its samples in the columns of MCUs that are wanted, in rows that are used again after two of MCUs. */
 typedef struct {
     uint32_t across, down;  /* blocks of an MCU */
     uint32_t width, height; /* samples of the whole picture */
+    size_t blocks_across;   /* of a row of MCUs that are wanted */
     sn_dequantiser by;
     int16_t (*blocks)[SN_BLOCK]; /* of a row of MCUs, zeros between two pictures */
     uint8_t *rows;
@@ -25,8 +21,8 @@ typedef struct {
 struct sn_raster {
     const sn_jpeg_kernels *kernels;
     sn_rect region;
-    component components[COMPONENTS];
-    uint32_t n_components;
+    sn_jpeg_frame frame;
+    component components[SN_COMPONENTS];
     uint32_t columns, rows;       /* of MCUs */
     uint32_t first, last;         /* wanted columns of MCUs */
     uint32_t first_row, next_row; /* of MCUs: the first with samples, the next to decode */
@@ -62,59 +58,25 @@ void sn_raster_free(sn_raster *raster)
 
 /* -- What is wanted -- */
 
-static bool is_drawn_here(const struct jpeg_decompress_struct *info)
-{
-    const jpeg_component_info *c = info->comp_info;
-
-    if (info->num_components == 1)
-        return info->jpeg_color_space == JCS_GRAYSCALE;
-    if (info->num_components != 3 || info->jpeg_color_space != JCS_YCbCr)
-        return false;
-    for (int k = 1; k < 3; k++)
-        if (c[k].h_samp_factor != 1 || c[k].v_samp_factor != 1)
-            return false;
-    if (c[0].h_samp_factor == 1)
-        return c[0].v_samp_factor == 1;
-    return c[0].h_samp_factor == 2 && c[0].v_samp_factor <= 2 && c[1].downsampled_width > 2;
-}
-
 static bool is_halved(const sn_raster *raster, uint32_t k)
 {
-    return raster->components[k].across < raster->components[0].across;
-}
-
-/* Blocks of a row of MCUs that are wanted. */
-static size_t blocks_across(const sn_raster *raster, const component *c)
-{
-    return (size_t)(raster->last - raster->first + 1) * c->across;
-}
-
-static void set_component(component *c, const jpeg_component_info *from, bool alone)
-{
-    c->across = alone ? 1 : (uint32_t)from->h_samp_factor;
-    c->down = alone ? 1 : (uint32_t)from->v_samp_factor;
-    c->width = from->downsampled_width;
-    c->height = from->downsampled_height;
-    for (int k = 0; k < SN_BLOCK; k++) {
-        uint32_t quantiser = from->quant_table->quantval[k];
-
-        c->by.quantiser[k] = (int16_t)quantiser;
-        c->by.most[k] = quantiser == 0 ? INT16_MAX : (int16_t)(SN_MOST_PRODUCT / quantiser);
-    }
+    return k > 0 && raster->frame.across == 2;
 }
 
 /* Rows and columns of MCUs with the samples of the rectangle and, where samples are halved, of one more to each side. */
 static void set_wanted(sn_raster *raster)
 {
-    const component *least = &raster->components[raster->n_components - 1];
+    uint32_t last = raster->frame.n_components - 1;
     const sn_rect *region = &raster->region;
     uint32_t left = region->left, right = region->left + region->width - 1, top = region->top;
 
-    if (is_halved(raster, raster->n_components - 1)) {
+    if (is_halved(raster, last)) {
+        uint32_t width = sn_jpeg_width_of(&raster->frame, last);
+
         left = left / 2 > 0 ? left / 2 - 1 : 0;
-        right = right / 2 + 1 < least->width ? right / 2 + 1 : least->width - 1;
+        right = right / 2 + 1 < width ? right / 2 + 1 : width - 1;
     }
-    if (raster->components[0].down == 2)
+    if (raster->frame.down == 2)
         top = top / 2 > 0 ? top / 2 - 1 : 0;
     raster->first = left / 8;
     raster->last = right / 8;
@@ -125,11 +87,11 @@ static bool make_room(sn_raster *raster)
 {
     size_t n_blocks = 0, n_samples = 0;
 
-    for (uint32_t k = 0; k < raster->n_components; k++) {
+    for (uint32_t k = 0; k < raster->frame.n_components; k++) {
         component *c = &raster->components[k];
 
-        c->stride = BEFORE + blocks_across(raster, c) * 8 + BEHIND;
-        n_blocks += blocks_across(raster, c) * c->down;
+        c->stride = BEFORE + c->blocks_across * 8 + BEHIND;
+        n_blocks += c->blocks_across * c->down;
         n_samples += c->stride * 16 * c->down;
     }
     /* Two rows of a halved component at their full width, and 128 for the colours of grey pictures. */
@@ -150,32 +112,43 @@ static bool make_room(sn_raster *raster)
     return raster->blocks != NULL && raster->samples != NULL;
 }
 
-bool sn_raster_begin(sn_raster *raster, const struct jpeg_decompress_struct *info, sn_rect region)
+static void set_component(sn_raster *raster, uint32_t k)
+{
+    const sn_jpeg_frame *frame = &raster->frame;
+    component *c = &raster->components[k];
+
+    c->across = sn_jpeg_across(frame, k);
+    c->down = sn_jpeg_down(frame, k);
+    c->width = sn_jpeg_width_of(frame, k);
+    c->height = sn_jpeg_height_of(frame, k);
+    c->blocks_across = (raster->last - raster->first + 1) * c->across;
+    c->by = sn_dequantiser_of(frame->quantisers[k]);
+}
+
+bool sn_raster_begin(sn_raster *raster, const sn_jpeg_frame *frame, sn_rect region)
 {
     int16_t (*blocks)[SN_BLOCK];
     uint8_t *rows;
 
-    if (!is_drawn_here(info))
-        return false;
-    raster->n_components = (uint32_t)info->num_components;
+    raster->frame = *frame;
     raster->region = region;
-    raster->columns = info->MCUs_per_row;
-    raster->rows = info->MCU_rows_in_scan;
+    raster->columns = sn_jpeg_columns(frame);
+    raster->rows = sn_jpeg_rows(frame);
     raster->next_row = 0;
     raster->next = region.top;
-    for (uint32_t k = 0; k < raster->n_components; k++)
-        set_component(&raster->components[k], &info->comp_info[k], raster->n_components == 1);
     set_wanted(raster);
+    for (uint32_t k = 0; k < frame->n_components; k++)
+        set_component(raster, k);
     if (!make_room(raster))
         return false;
     blocks = raster->blocks;
     rows = raster->samples;
-    for (uint32_t k = 0; k < raster->n_components; k++) {
+    for (uint32_t k = 0; k < frame->n_components; k++) {
         component *c = &raster->components[k];
 
         c->blocks = blocks;
         c->rows = rows + BEFORE;
-        blocks += blocks_across(raster, c) * c->down;
+        blocks += (size_t)c->blocks_across * c->down;
         rows += c->stride * 16 * c->down;
     }
     return true;
@@ -203,34 +176,63 @@ static void mirror_edges(const sn_raster *raster, const component *c, uint32_t f
     }
 }
 
+/* The next row of MCUs from its codes. Of those above and beside the rectangle nothing is kept. */
 static bool decode_row(sn_raster *raster, sn_huffman *huffman)
 {
-    int16_t (*blocks[D_MAX_BLOCKS_IN_MCU])[SN_BLOCK];
-    uint32_t row = raster->next_row, n_blocks;
-    bool fits = true;
+    int16_t (*blocks[SN_MOST_BLOCKS])[SN_BLOCK];
 
-    raster->has_blocks = true;
     for (uint32_t column = 0; column < raster->columns; column++) {
-        bool is_wanted = row >= raster->first_row && column >= raster->first && column <= raster->last;
+        bool is_wanted = raster->next_row >= raster->first_row && column >= raster->first && column <= raster->last;
+        uint32_t n_blocks = 0;
 
-        n_blocks = 0;
-        for (uint32_t k = 0; k < raster->n_components && is_wanted; k++) {
+        for (uint32_t k = 0; k < raster->frame.n_components && is_wanted; k++) {
             const component *c = &raster->components[k];
 
             for (uint32_t down = 0; down < c->down; down++)
                 for (uint32_t across = 0; across < c->across; across++)
                     blocks[n_blocks++] =
-                        c->blocks + down * blocks_across(raster, c) + (column - raster->first) * c->across + across;
+                        c->blocks + down * c->blocks_across + (column - raster->first) * c->across + across;
         }
         if (!sn_huffman_decode(huffman, is_wanted ? blocks : NULL))
             return false;
     }
+    return true;
+}
+
+/* The same from a payload, without blocks that only fill an MCU. */
+static bool take_row(sn_raster *raster, sn_recoded *recoded)
+{
+    for (uint32_t k = 0; k < raster->frame.n_components; k++) {
+        const component *c = &raster->components[k];
+        uint32_t first = raster->first * c->across, all = sn_jpeg_blocks_across(&raster->frame, k);
+        uint32_t n = first + c->blocks_across < all ? (uint32_t)c->blocks_across : all - first;
+
+        for (uint32_t down = 0; down < c->down; down++) {
+            uint32_t row = raster->next_row * c->down + down;
+
+            if (row < sn_jpeg_blocks_down(&raster->frame, k) &&
+                !sn_recoded_take(recoded, k, row, first, n, c->blocks + down * c->blocks_across))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The samples of the next row of MCUs. */
+static bool make_samples(sn_raster *raster, sn_huffman *huffman, sn_recoded *recoded)
+{
+    uint32_t row = raster->next_row;
+    bool fits = true;
+
+    raster->has_blocks = true;
+    if (huffman != NULL ? !decode_row(raster, huffman) : !take_row(raster, recoded))
+        return false;
     raster->next_row++;
-    for (uint32_t k = 0; k < raster->n_components && row >= raster->first_row; k++) {
+    for (uint32_t k = 0; k < raster->frame.n_components && row >= raster->first_row; k++) {
         const component *c = &raster->components[k];
 
         for (uint32_t down = 0; down < c->down; down++)
-            fits &= raster->kernels->idct(c->blocks + down * blocks_across(raster, c), blocks_across(raster, c), &c->by,
+            fits &= raster->kernels->idct(c->blocks + down * c->blocks_across, c->blocks_across, &c->by,
                                           row_of(c, (row * c->down + down) * 8), c->stride);
         mirror_edges(raster, c, row * c->down * 8);
     }
@@ -249,7 +251,7 @@ static const uint8_t *samples_of(const sn_raster *raster, uint32_t k, uint32_t r
 
     if (!is_halved(raster, k))
         return row_of(c, row) + (left - before);
-    if (raster->components[0].down == 1) {
+    if (raster->frame.down == 1) {
         raster->kernels->h2v1(row_of(c, row) + (half - before), right / 2 - half + 1, full);
     } else {
         if (row % 2 == 1)
@@ -269,34 +271,45 @@ static void put_rows(sn_raster *raster, uint32_t end, uint8_t *rgb, size_t strid
     uint8_t *full = raster->samples + raster->samples_room - 3 * room;
 
     for (; raster->next < end; raster->next++) {
-        const uint8_t *lines[COMPONENTS] = {NULL, full + 2 * room, full + 2 * room};
+        const uint8_t *lines[SN_COMPONENTS] = {NULL, full + 2 * room, full + 2 * room};
 
-        for (uint32_t k = 0; k < raster->n_components; k++)
+        for (uint32_t k = 0; k < raster->frame.n_components; k++)
             lines[k] = samples_of(raster, k, raster->next, full + (k == 1 ? 0 : room));
         raster->kernels->to_rgb(lines[0], lines[1], lines[2], raster->region.width,
                                 rgb + (raster->next - raster->region.top) * stride);
     }
 }
 
-bool sn_raster_draw(sn_raster *raster, sn_huffman *huffman, uint8_t *rgb, size_t stride)
+static bool draw(sn_raster *raster, sn_huffman *huffman, sn_recoded *recoded, uint8_t *rgb, size_t stride)
 {
-    uint32_t down = raster->components[0].down, end = raster->region.top + raster->region.height;
+    uint32_t end = raster->region.top + raster->region.height;
     size_t room = raster->region.width + 2 * SN_SAMPLES_PAST;
 
-    sn_huffman_want(huffman, raster->first, raster->last);
     memset(raster->samples + raster->samples_room - room, 128, room);
     while (raster->next < end) {
         uint32_t ready;
 
-        if (!decode_row(raster, huffman))
+        if (!make_samples(raster, huffman, recoded))
             return false;
-        ready = raster->next_row * 8 * down;
-        if (down == 2 && raster->next_row < raster->rows)
+        ready = raster->next_row * 8 * raster->frame.down;
+        if (raster->frame.down == 2 && raster->next_row < raster->rows)
             ready--; /* it needs the samples below */
         if (raster->next_row > raster->first_row)
             put_rows(raster, ready < end ? ready : end, rgb, stride);
     }
     return true;
+}
+
+bool sn_raster_draw(sn_raster *raster, sn_huffman *huffman, uint8_t *rgb, size_t stride)
+{
+    sn_huffman_want(huffman, raster->first, raster->last);
+    return draw(raster, huffman, NULL, rgb, stride);
+}
+
+bool sn_raster_draw_recoded(sn_raster *raster, sn_recoded *recoded, uint8_t *rgb, size_t stride)
+{
+    raster->next_row = raster->first_row;
+    return draw(raster, NULL, recoded, rgb, stride);
 }
 
 bool sn_raster_has_more(const sn_raster *raster)

@@ -2,11 +2,12 @@
  * raster.h -- the pixels of a rectangle of a JPEG from its coefficients, in place of libjpeg-turbo's own way to them.
  *
  *   sn_raster_begin --> sn_raster_draw (down to the rectangle's last row) --> [sn_raster_skip (the rows below)]
+ *                   --> sn_raster_draw_recoded
  *
  *   coefficients of a row of MCUs --> samples of each component, of two rows of MCUs at a time --> rows of RGB
  *
- * The pixels are libjpeg-turbo's, to the bit. What is not drawn here: four components, RGB files, other samplings
- * than 4:4:4, 4:2:2 and 4:2:0, chroma of one or two columns, and coefficients beyond SN_MOST_PRODUCT.
+ * The pixels are libjpeg-turbo's, to the bit. What is not drawn here: what jpeg_frame.h does not have, and coefficients
+ * beyond SN_MOST_PRODUCT.
  *
  * Callers    one thread at a time an sn_raster.
  * Blocking   never.
@@ -21,6 +22,8 @@
 
 #include "../rect.h"
 #include "huffman.h"
+#include "jpeg_frame.h"
+#include "recoded.h"
 
 typedef struct sn_raster sn_raster;
 
@@ -28,13 +31,15 @@ typedef struct sn_raster sn_raster;
 sn_raster *sn_raster_new(void);
 void sn_raster_free(sn_raster *raster);
 
-/* Whether the picture that jpeg_start_decompress() has begun is drawn here; also not if memory is short. The rectangle
- * lies inside. */
-bool sn_raster_begin(sn_raster *raster, const struct jpeg_decompress_struct *info, sn_rect region);
+/* Begin a rectangle of a picture, inside which it lies. False: memory is short. */
+bool sn_raster_begin(sn_raster *raster, const sn_jpeg_frame *frame, sn_rect region);
 
 /* Put the rectangle's pixels at `rgb`, where SN_RGB_PAST bytes behind the last may be written too. False: the file is
  * not what it should be here, as of sn_huffman_decode(), or has coefficients beyond SN_MOST_PRODUCT. */
 bool sn_raster_draw(sn_raster *raster, sn_huffman *huffman, uint8_t *rgb, size_t stride);
+
+/* The same of a payload. False: it is damaged. */
+bool sn_raster_draw_recoded(sn_raster *raster, sn_recoded *recoded, uint8_t *rgb, size_t stride);
 
 /* Whether codes are left below the rectangle. */
 bool sn_raster_has_more(const sn_raster *raster);

@@ -27,9 +27,20 @@ typedef struct {
     int16_t most[SN_BLOCK];
 } sn_dequantiser;
 
+static inline sn_dequantiser sn_dequantiser_of(const uint16_t quantisers[SN_BLOCK])
+{
+    sn_dequantiser by;
+
+    for (int k = 0; k < SN_BLOCK; k++) {
+        by.quantiser[k] = (int16_t)quantisers[k];
+        by.most[k] = quantisers[k] == 0 ? INT16_MAX : (int16_t)(SN_MOST_PRODUCT / quantisers[k]);
+    }
+    return by;
+}
+
 /* Vectors read and write whole ones: past the last sample or pixel as many bytes are read, and overwritten. */
 #define SN_SAMPLES_PAST 32
-#define SN_RGB_PAST 96
+#define SN_RGB_PAST 48
 
 typedef struct {
     /* The samples of `n` blocks side by side, 8 rows of 8 each; the blocks are zeros afterwards. False: a product is
