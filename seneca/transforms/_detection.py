@@ -53,6 +53,10 @@ MOST_SIZES = 16  # SN_MAX_SIZES in csrc/codec/sn_plan.h
 MOST_TRIALS = 1_000  # SN_MAX_TRIALS there
 
 
+def _new_size(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
+    return {"size": tuple(drawn[2:])}
+
+
 @dataclass(frozen=True)
 class ScaleJitter(Transform):
     """Resize a picture so that it fits a size times a random factor ("Simple Copy-Paste", Ghiasi et al.).
@@ -89,9 +93,7 @@ class ScaleJitter(Transform):
     def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.target_size, given.scale_range, filter_of("ScaleJitter", given, holds))
 
-    @staticmethod
-    def box_params(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
-        return {"size": tuple(drawn[2:])}
+    box_params = staticmethod(_new_size)
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,7 @@ class RandomShortestSize(Transform):
     def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.min_size, given.max_size, filter_of("RandomShortestSize", given, holds))
 
-    @staticmethod
-    def box_params(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
-        return {"size": tuple(drawn[2:])}
+    box_params = staticmethod(_new_size)
 
 
 @dataclass(frozen=True)
@@ -178,9 +178,7 @@ class RandomResize(Transform):
     def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
         return cls(given.min_size, given.max_size, filter_of("RandomResize", given, holds))
 
-    @staticmethod
-    def box_params(given: Any, drawn: list[int], boxes: Any) -> dict[str, Any]:
-        return {"size": tuple(drawn[2:])}
+    box_params = staticmethod(_new_size)
 
 
 @dataclass(frozen=True)
