@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import multiprocessing
 import os
 import secrets
@@ -23,6 +24,7 @@ from seneca._runtime.segment_folder import fault_of
 from seneca.testing import make_pictures
 
 __all__ = [  # hooks count where a conftest has them
+    "encoded_pictures",
     "frozen",
     "imagenet_sample",
     "loaded",
@@ -128,24 +130,35 @@ def scratch_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture
-def picture_folder(tmp_path: Path) -> Path:
-    """48 small JPEGs in 4 classes: every subsampling, odd sides, some grey, some progressive."""
-    folder = tmp_path / "pictures"
+@pytest.fixture(scope="session")
+def encoded_pictures() -> dict[str, bytes]:
+    """The files of ``picture_folder``, by their paths in it."""
+    files: dict[str, bytes] = {}
     rng = np.random.default_rng(7)
     for label in range(4):
-        (folder / f"class_{label}").mkdir(parents=True)
         for number in range(12):
             height, width = (int(side) for side in rng.integers(33, 97, 2))
             # Smooth, so that two decoders differ by rounding and not by edges.
             small = Image.fromarray(rng.integers(0, 256, (5, 6, 3), dtype=np.uint8))
-            pixels = np.asarray(small.resize((width, height), Image.Resampling.BICUBIC))
-            path = folder / f"class_{label}" / f"{number:02d}.jpg"
+            picture = small.resize((width, height), Image.Resampling.BICUBIC)
+            file = io.BytesIO()
             if number < 10:
                 subsampling = ("444", "420", "422", "440", "411")[number % 5]
-                path.write_bytes(simplejpeg.encode_jpeg(pixels, 92, "RGB", subsampling))
+                file.write(simplejpeg.encode_jpeg(np.asarray(picture), 92, "RGB", subsampling))
             elif number == 10:
-                Image.fromarray(pixels).convert("L").save(path, quality=92)
+                picture.convert("L").save(file, "JPEG", quality=92)
             else:
-                Image.fromarray(pixels).save(path, quality=92, progressive=True)
+                picture.save(file, "JPEG", quality=92, progressive=True)
+            files[f"class_{label}/{number:02d}.jpg"] = file.getvalue()
+    return files
+
+
+@pytest.fixture
+def picture_folder(tmp_path: Path, encoded_pictures: dict[str, bytes]) -> Path:
+    """48 small JPEGs in 4 classes: every subsampling, odd sides, some grey, some progressive."""
+    folder = tmp_path / "pictures"
+    for name, data in encoded_pictures.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
     return folder

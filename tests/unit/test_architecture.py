@@ -8,6 +8,7 @@ of a file only if its row says ``torch``, and headers of ``csrc`` only if its ro
 """
 
 import ast
+import functools
 import graphlib
 import re
 from pathlib import Path
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 HEADING = "## Floors"
 MOST_ROWS = 10
 MOST_POSITIONAL = 5
+
+parsed = functools.cache(ast.parse)
 
 
 def read_floors(text):
@@ -55,6 +58,11 @@ def place_of(path, root):
 
 def python_imports(path, root):
     """(what is imported, whether at the top of the file); not at the top: what is for type checkers."""
+    return imports_in(path.read_text(), path, root)
+
+
+@functools.cache
+def imports_in(text, path, root):
     package = [*path.relative_to(root).with_suffix("").parts]
 
     def named(module, names):
@@ -65,6 +73,8 @@ def python_imports(path, root):
 
     def visit(nodes, top):
         for node in nodes:
+            if isinstance(node, ast.expr):
+                continue  # it imports nothing
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 yield from visit(node.body, False)
                 yield from visit(node.orelse, top)
@@ -78,11 +88,13 @@ def python_imports(path, root):
                 inside = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
                 yield from visit(ast.iter_child_nodes(node), top and not inside)
 
-    for name, top in visit(ast.parse(path.read_text()).body, True):
+    found = []
+    for name, top in visit(parsed(text).body, True):
         if name.split(".")[0] == "seneca":
-            yield "/".join(name.split(".")[1:]) or "__init__", top
+            found.append(("/".join(name.split(".")[1:]) or "__init__", top))
         elif name.split(".")[0] == "torch":
-            yield "torch", top
+            found.append(("torch", top))
+    return found
 
 
 def cython_imports(path, root):
@@ -223,6 +235,8 @@ def long_signatures(root):
 
     def visit(node, of_class=""):
         for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.expr):
+                continue  # it defines nothing
             if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 decorators = set(map(ast.unparse, inner.decorator_list))
                 names = [one.arg for one in [*inner.args.posonlyargs, *inner.args.args]]
@@ -237,7 +251,7 @@ def long_signatures(root):
 
     for path in sorted((root / "seneca").rglob("*.py")):
         if not path.name.startswith("_portable"):
-            for line, name, count in visit(ast.parse(path.read_text())):
+            for line, name, count in visit(parsed(path.read_text())):
                 yield f"{path.relative_to(root)}:{line}: {name} takes {count} arguments by position"
 
 

@@ -25,6 +25,7 @@ MODULES = [
 SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 
 
+@pytest.mark.small(15)
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of(name):
     module = importlib.import_module(name)

@@ -49,7 +49,7 @@ def test_importing_seneca_loads_nothing_heavy():
     assert [name for name in HEAVY if name in loaded] == []
 
 
-@pytest.mark.small(5)
+@pytest.mark.small(2)
 @pytest.mark.parametrize("command", [[], *([name] for name in typer.main.get_command(app).commands)])
 def test_help_loads_nothing_heavy(command):
     run = python("-c", HELP, *command, "--help")
@@ -68,6 +68,7 @@ def test_every_public_name_is_there_and_listed():
         _ = seneca.Dataloader
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("name", ["transforms", "Split", "ImageFolder"])
 def test_what_is_loaded_later_is_there_after_importing_seneca_alone(name):
     assert python("-c", f"import seneca; seneca.{name}").returncode == 0

@@ -53,6 +53,7 @@ def test_the_constructor_leaves_no_trace(picture_folder, name):
         seneca.SampleCache.attach(name)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_alone_order_and_pixels_depend_on_the_seed_only(picture_folder, workers, name):
     dataset = seneca.ImageFolder(picture_folder, TRAIN)
@@ -146,6 +147,7 @@ def test_a_batch_that_is_held_is_not_written_over(picture_folder):
     assert all(torch.equal(images, as_it_was) for images, as_it_was in held)
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_batches_have_the_type_and_the_layout_that_are_wanted(picture_folder, name, dtype, memory_format):
@@ -162,6 +164,7 @@ def test_batches_have_the_type_and_the_layout_that_are_wanted(picture_folder, na
     assert torch.equal(torch.cat(held[:3]), wanted) and torch.equal(torch.cat(held[3:]), wanted)
 
 
+@pytest.mark.small(1)
 @pytest.mark.filterwarnings("ignore:seneca. skipped")
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16"])
 def test_what_moves_up_for_a_skipped_sample_keeps_its_layout(picture_folder, dtype):
@@ -206,6 +209,7 @@ def save_sideways(folder):
         Image.fromarray(pixels).save(folder / f"class_{number}" / f"zz.{suffix}", exif=data.tobytes())
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("decode", ["exact", "fast"])
 @pytest.mark.parametrize("upright", [False, True])
 def test_the_dataset_s_options_hold_on_the_native_path(picture_folder, name, decode, upright):
@@ -232,6 +236,7 @@ def test_jobs_that_decode_in_other_ways_do_not_serve_each_other(picture_folder, 
     assert not torch.equal(seen[0], seen[1]) and not torch.equal(seen[0], seen[2])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("suffix", ["jpg", "png"])
 def test_a_picture_of_too_many_pixels_raises_its_name_and_the_remedy(picture_folder, suffix):
     path = picture_folder / "class_0" / f"large.{suffix}"
@@ -252,7 +257,7 @@ def doubled(tensor):
 LIMITS = (None, 99 * 50 - 1, 99 * 100, 7, float("inf"), 99 * 50, 99 * 100 - 1)
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.filterwarnings("ignore:.*decompression bomb")
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "bmp"])
 @pytest.mark.parametrize("is_native", [True, False])
@@ -344,6 +349,7 @@ def bad_files(picture_folder, monkeypatch):
     return dict(zip(map(str, paths), raised, strict=True))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_whatever_pillow_raises_names_the_file_and_iterating_goes_on(picture_folder, bad_files, workers):
     dataset = seneca.ImageFolder(picture_folder, TRAIN)
@@ -362,6 +368,7 @@ def test_whatever_pillow_raises_names_the_file_and_iterating_goes_on(picture_fol
         assert len(epoch_of(load(dataset, batch_size=5, num_workers=workers, on_error="skip"))[1]) == 42
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("left", ["two bytes less", "half", "headers"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_truncated_pictures_are_read_if_pillow_is_set_to(picture_folder, name, monkeypatch, workers, left):
@@ -385,6 +392,7 @@ def test_truncated_pictures_are_read_if_pillow_is_set_to(picture_folder, name, m
         epoch_of(load(dataset, num_workers=workers, cache=name))
 
 
+@pytest.mark.whole_size(shown_by="test_truncated_pictures_are_read_if_pillow_is_set_to")
 def test_truncated_pictures_are_read_for_a_transform_in_python_too(picture_folder, name, monkeypatch):
     dataset = torchvision.datasets.ImageFolder(
         picture_folder, v1.Compose([v1.Resize((24, 24)), v1.ToTensor(), doubled])
@@ -399,6 +407,7 @@ def test_truncated_pictures_are_read_for_a_transform_in_python_too(picture_folde
     assert torch.allclose(torch.cat([images for images, _ in ours]), expected, atol=2 / 255)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("batch_size", [1, 7, 48])
 def test_a_damaged_file_can_be_skipped(picture_folder, name, batch_size):
     damage(picture_folder)
@@ -411,6 +420,7 @@ def test_a_damaged_file_can_be_skipped(picture_folder, name, batch_size):
     assert loader.stats()["skipped"] == 1 and loader.stats()["delivered"] == 47
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_skipping_leaves_no_batch_short_but_the_last(picture_folder, drop_last, name):
     """The bad ones come last in the order, when nothing is left to draw in their place."""

@@ -90,6 +90,7 @@ def test_a_limit_comes_too_late_for_an_epoch_that_has_ended(segment_folder, pict
     batches._prefetcher.limit(1)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("native", [True, False])
 def test_an_iterator_that_is_dropped_ends_its_workers(segment_folder, pictures, native):
     loader = loader_of(pictures if native else Numbers(), num_workers="auto")
@@ -100,6 +101,7 @@ def test_an_iterator_that_is_dropped_ends_its_workers(segment_folder, pictures, 
     assert gone() is None
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("in_order", [True, False])
 @pytest.mark.parametrize("persistent", [True, False])
 def test_workers_are_paused_and_fed_again_and_no_batch_is_lost(segment_folder, in_order, persistent):

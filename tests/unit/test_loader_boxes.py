@@ -95,6 +95,7 @@ def assert_shown(picture, target):
     assert all(abs(a - b) <= 1.6 for a, b in zip(white, (left, top, right, bottom), strict=True))
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("make", [make_coco, make_voc_boxes])
@@ -111,6 +112,7 @@ def test_a_loader_yields_what_torchs_yields(make, recipe, workers, tmp_path):
             assert_same(mine, their)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0", "30-30-40"])
 def test_boxes_are_where_the_picture_shows_them_from_each_form(coco, name, split):
     loader = loader_of(
@@ -184,6 +186,7 @@ def assert_shown_if_kept(picture, target):
         assert_shown(picture, target)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     ("split", "form"), [("100-0-0", "encoded"), ("0-100-0", "decoded"), ("0-0-100", "augmented")]
 )
@@ -199,6 +202,7 @@ def test_crops_that_read_boxes_are_where_the_picture_shows_them_from_each_form(c
     assert kept > COUNT and sum(job.stats()["served"][form] for job in jobs) > 10
 
 
+@pytest.mark.whole_size(shown_by="test_copies_of_another_job_come_with_how_they_were_moved")
 def test_copies_cropped_by_boxes_are_shared_by_jobs_that_have_the_same_boxes(coco, name):
     options = {"cache": name, "cache_bytes": "8MiB", "split": "0-0-100", "shuffle": True}
     other = copy.copy(coco)
@@ -240,6 +244,7 @@ def test_a_crop_that_reads_boxes_refuses_a_picture_without_as_torchvision_does(t
     assert str(ours.value) == str(theirs.value)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_epoch_goes_on_to_the_bit(coco, name, workers):
     options = {"shuffle": True, "num_workers": workers, "cache": name, "cache_bytes": "4MiB"}

@@ -51,8 +51,7 @@ def test_a_folder_that_goes_while_a_job_runs_ends_no_job(segment_folder, picture
         assert sum(len(images) for images, _ in loader) == 48
 
 
-@pytest.mark.small(1)
-@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("start", size(["fork"], ["fork", "spawn", "forkserver"]))
 def test_workers_use_the_folder_of_their_loader(segment_folder, monkeypatch, start):
     """Also if their environment is another: a fork server has that of its own start."""
     if start == "forkserver":

@@ -95,6 +95,7 @@ def test_a_joiner_without_memory_goes_on_and_takes_nothing_from_who_is_there(pic
     cache.close()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("call", ["fstat", "listdir", "statvfs"])
 def test_storage_of_the_cache_that_fails_costs_a_warning_that_names_its_file(
     picture_folder, name, monkeypatch, call

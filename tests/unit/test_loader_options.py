@@ -117,6 +117,7 @@ def test_a_copy_of_a_loader_knows_what_was_yielded_last(loader):
     assert loader.last_indices is None
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("batch_size", [2, 4, 5])
 def test_no_batch_is_short_where_workers_go_on_after_skipped_pictures(tmp_path, name, batch_size):
     """The rank had skipped three bad pictures and has three good ones left, though it owes six samples."""
@@ -173,6 +174,7 @@ SAMPLERS = {
 }
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("order", SAMPLERS)
 @pytest.mark.parametrize("grade", ["native", "staged", "opaque"])
@@ -192,6 +194,7 @@ def test_a_batch_larger_than_the_dataset_is_one_batch_or_none(
         assert (len(loader), loader.batch_size) == (not drop_last, size)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("order", ["shuffled", "subset", "weighted"])
 @pytest.mark.parametrize("grade", ["native", "staged", "opaque"])
 @pytest.mark.parametrize("size", [4, 2**40])

@@ -40,6 +40,7 @@ def assert_same(ours, theirs):
         assert all(map(torch.equal, mine, others))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_epoch_goes_on_to_the_bit(folders, name, workers):
     options = {"batch_size": 4, "shuffle": True, "num_workers": workers, "cache": name, "cache_bytes": "2MiB"}
@@ -57,6 +58,7 @@ def test_an_epoch_goes_on_to_the_bit(folders, name, workers):
     assert len(rest) == 3
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0", "30-30-40"])
 def test_a_pair_is_the_same_from_each_form(folders, name, split):
     dataset = dataset_of(folders, FIXED)
@@ -89,6 +91,7 @@ def test_pillow_decodes_what_the_core_does_not(tmp_path, name):
     assert loader.stats()["served"]["decoded"] + loader.stats()["served"]["encoded"] > 0
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_truncated_pictures_are_read_if_pillow_is_set_to(tmp_path, name, monkeypatch, workers):
     images, masks = make_pairs(tmp_path, 12)
@@ -112,6 +115,7 @@ def test_truncated_pictures_are_read_if_pillow_is_set_to(tmp_path, name, monkeyp
         taken(loader)
 
 
+@pytest.mark.whole_size(shown_by="test_truncated_pictures_are_read_if_pillow_is_set_to")
 @pytest.mark.filterwarnings("ignore:.*decompression bomb")
 def test_pillows_limit_counts_for_pictures_and_masks_of_torchvisions(tmp_path, name, monkeypatch):
     wrap = torchvision.datasets.wrap_dataset_for_transforms_v2

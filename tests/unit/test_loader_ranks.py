@@ -104,6 +104,7 @@ def torch_s(loader):
     return list(DataLoader(whole, loader.batch_size, sampler=loader.sampler, **options))
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("make", [opaque, native, part])
 @pytest.mark.parametrize("options", [{"cache": None}, {"share": "none"}, {}, {"drop_last": True}])
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -118,6 +119,7 @@ def test_a_rank_that_is_alone_has_torch_s_order_and_follows_its_epochs(
     assert (indices_of(loader) != first) == shuffle
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("make", [opaque, native])
 def test_workers_that_stay_follow_the_epoch(pictures, name, make, workers):
@@ -135,6 +137,7 @@ def many(_):
     return Drawn(151)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("make", [many, native, part])
 def test_beside_another_job_ranks_have_their_portions_and_share(pictures, name, make, drop):
@@ -163,6 +166,7 @@ def test_beside_another_job_ranks_have_their_portions_and_share(pictures, name, 
     assert stats[0]["cache"]["jobs"] == 2
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("make", [many, native, part])
 @pytest.mark.parametrize("size", [None, 1, 3])
 def test_jobs_of_one_seed_have_one_order_only_where_they_do_not_share(pictures, name, make, size):

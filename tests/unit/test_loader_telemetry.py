@@ -6,6 +6,7 @@ import time
 
 import pytest
 import torch
+from sizes import size
 from torch.utils.data import Dataset, IterableDataset, RandomSampler
 
 import seneca
@@ -58,6 +59,7 @@ def work_of(name):
     return work
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("kind", kinds(None, None))
 def test_what_watchers_see_is_what_the_loader_did(picture_folder, name, kind):
     loader = kinds(picture_folder, name)[kind]()
@@ -114,6 +116,7 @@ def test_torchs_own_loader_over_a_shared_dataset_publishes_what_it_can(name):
     assert 0 < seen.delivered <= 400 and sum(seen.stall_ns.values()) == 0
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("kind", ["threads", "staged"])
 def test_a_loader_is_diagnosed_with_and_without_a_cache(picture_folder, name, kind, cache):
@@ -131,15 +134,16 @@ def test_a_loader_is_diagnosed_with_and_without_a_cache(picture_folder, name, ki
 
 
 def test_the_end_of_each_epoch_is_logged(picture_folder, name, caplog):
+    seen = size(("staged",), ("threads", "staged", "items"))
     with caplog.at_level(logging.INFO, "seneca.epochs"):
-        for kind in ("threads", "staged", "items"):
+        for kind in seen:
             loader = kinds(picture_folder, f"{name}-{kind[0]}")[kind]()
             for _ in range(EPOCHS):
                 for _ in loader:
                     pass
     lines = [record.getMessage() for record in caplog.records if record.name == "seneca.epochs"]
-    assert len(lines) == 3 * EPOCHS
-    assert [line.split(" waited")[0] for line in lines] == ["epoch 0", "epoch 1"] * 3
+    assert len(lines) == len(seen) * EPOCHS
+    assert [line.split(" waited")[0] for line in lines] == ["epoch 0", "epoch 1"] * len(seen)
 
 
 def test_what_cannot_be_measured_is_not_diagnosed():

@@ -11,6 +11,7 @@ from collections import namedtuple
 
 import pytest
 import torch
+from sizes import size
 from torch.utils.data import DataLoader, Dataset, RandomSampler, get_worker_info
 
 import seneca
@@ -52,6 +53,7 @@ def load(dataset, cache=None, **options):
     return seneca.DataLoader(dataset, **{"batch_size": 4, "cache": cache, "cache_bytes": "2MiB", **options})
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_workers_that_stay_keep_the_transform_they_have_where_they_share_too(name, wrapped):
     """As torch's."""
@@ -67,6 +69,7 @@ def test_workers_that_stay_keep_the_transform_they_have_where_they_share_too(nam
     assert loader.stats()["delivered"] == 32
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_shared_dataset_is_loaded_on_its_own_terms(name, workers):
     shared = seneca.SharedDataset(Numbers(), cache=name, cache_bytes="2MiB")
@@ -75,6 +78,7 @@ def test_a_shared_dataset_is_loaded_on_its_own_terms(name, workers):
     assert loader.stats()["delivered"] == 8 and repr(name) in loader.explain()
 
 
+@pytest.mark.whole_size(shown_by="test_workers_that_stay_keep_the_transform_they_have_where_they_share_too")
 def test_workers_that_stay_keep_the_dataset_they_have_where_nothing_is_shared():
     """As torch's."""
     loader = load(Numbers(), None, num_workers=1, persistent_workers=True)
@@ -98,6 +102,7 @@ def test_a_loader_that_has_loaded_here_may_go_on_with_workers(name):
 WAYS = {"pickle": lambda thing: pickle.loads(pickle.dumps(thing)), "deepcopy": copy.deepcopy}
 
 
+@pytest.mark.whole_size(shown_by="test_a_loader_with_a_cache_made_by_hand_can_be_pickled_and_counts_anew")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_shared_dataset_that_was_pickled_counts_anew_with_its_workers(name, way):
     shared = seneca.SharedDataset(Numbers(), cache=name, cache_bytes="2MiB")
@@ -107,6 +112,7 @@ def test_a_shared_dataset_that_was_pickled_counts_anew_with_its_workers(name, wa
     assert (shared.stats()["delivered"], other.stats()["delivered"]) == (1, 8)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("way", [*WAYS.values(), copy.copy])
 def test_a_loader_with_a_cache_made_by_hand_can_be_pickled_and_counts_anew(picture_folder, name, way):
     dataset = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
@@ -159,6 +165,7 @@ def leave(worker):
     info.dataset.left = worker
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("auto", [False, True])
 def test_a_worker_init_fn_that_makes_another_dataset_of_it_is_followed_and_not_shared(name, auto):
     options = {"cache": "auto" if auto else name, "key": None, "batch_size": 2, "collate_fn": keep}
@@ -177,6 +184,7 @@ class Locked(Numbers):
         self.lock = threading.Lock()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     ("dataset", "options"),
     [(Locked, {}), (Locked, {"num_workers": 1}), (Numbers, {"on_error": "skip"})],
@@ -234,7 +242,7 @@ def test_an_exception_that_cannot_be_sent_comes_as_the_nearest_that_can():
 def test_an_epoch_of_a_batch_sampler_is_counted_once_whatever_the_workers(name):
     shared = seneca.SharedDataset(Numbers(64), cache=name, cache_bytes="2MiB")
     orders = []
-    for workers in (0, 2):
+    for workers in (0, size(1, 2)):
         batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 8, seed=3)
         loader = DataLoader(shared, batch_sampler=batches, num_workers=workers)
         batches.set_epoch(5)
@@ -255,8 +263,8 @@ def test_a_dataset_is_inspected_once_an_epoch(name, monkeypatch):
     shared = seneca.SharedDataset(Numbers(), cache=name, cache_bytes="2MiB")
     batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 4)
     for loader in (
-        DataLoader(shared, batch_sampler=batches, num_workers=2),
-        load(Numbers(), name, num_workers=2),
+        DataLoader(shared, batch_sampler=batches, num_workers=size(1, 2)),
+        load(Numbers(), name, num_workers=size(1, 2)),
     ):
         for _ in range(2):
             inspections.clear()
@@ -273,6 +281,7 @@ class Drawn(Dataset):
         return index, torch.rand(2)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("grade", ["native", "opaque"])
 def test_loaders_of_one_process_share_copies_if_each_has_a_job_of_its_own_and_explain_says_so(

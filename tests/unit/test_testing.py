@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import simplejpeg
 from PIL import Image
+from sizes import size
 
 from seneca.testing import make_pictures
 
@@ -16,11 +17,11 @@ def digests(folder):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    return make_pictures(tmp_path_factory.mktemp("made"), count=150, classes=10)
+    return make_pictures(tmp_path_factory.mktemp("made"), count=size(60, 150), classes=10)
 
 
 def test_pictures_are_dealt_out_to_the_classes_evenly(made):
-    assert [len(list(folder.iterdir())) for folder in sorted(made.iterdir())] == [15] * 10
+    assert [len(list(folder.iterdir())) for folder in sorted(made.iterdir())] == [size(6, 15)] * 10
 
 
 def test_sizes_are_those_of_photographs(made):
@@ -46,6 +47,7 @@ def test_the_same_seed_makes_the_same_bytes_and_another_does_not(tmp_path):
     assert sizes[0] != sizes[1]  # not the grain alone
 
 
+@pytest.mark.whole_size(shown_by="test_the_same_seed_makes_the_same_bytes_and_another_does_not")
 def test_a_smaller_set_is_the_beginning_of_a_larger_one(tmp_path):
     small = digests(make_pictures(tmp_path / "a", count=6, classes=3, sides=(32, 48)))
     large = digests(make_pictures(tmp_path / "b", count=9, classes=3, sides=(32, 48)))
@@ -68,11 +70,14 @@ def test_the_class_can_be_found_from_the_pixels(tmp_path):
         strength = np.square(saturation.astype(float))
         return np.histogram(hue, 32, (0, 256), weights=strength)[0] / max(1, strength.sum())
 
-    folder = make_pictures(tmp_path, count=400, classes=4, sides=(64, 96))
+    count = size(160, 400)
+    folder = make_pictures(tmp_path, count=count, classes=4, sides=(64, 96))
     table = {path.name: (int(path.parent.name[-2:]), features(path)) for path in folder.glob("*/*.jpg")}
     rows = [table[name] for name in sorted(table)]
-    means = [np.mean([f for label, f in rows[:200] if label == c], axis=0) for c in range(4)]
-    right = [label == np.argmin([np.abs(f - mean).sum() for mean in means]) for label, f in rows[200:]]
+    means = [np.mean([f for label, f in rows[: count // 2] if label == c], axis=0) for c in range(4)]
+    right = [
+        label == np.argmin([np.abs(f - mean).sum() for mean in means]) for label, f in rows[count // 2 :]
+    ]
     assert np.mean(right) > 0.7
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from PIL import __version__ as pillow_version
+from sizes import size as at_size
 
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
@@ -59,8 +60,8 @@ def pixels_of(codec, data):
 
 def test_random_resized_crop_and_flip_are_pillows_crop_resize_and_flip(imagenet_sample):
     codec, train = Codec(), plan(RRC, FLIP)
-    flips = 0
-    for index, data in enumerate(photographs(imagenet_sample, 60)):
+    flips, count = 0, at_size(18, 60)
+    for index, data in enumerate(photographs(imagenet_sample, count)):
         whole = Image.fromarray(pixels_of(codec, data))
         (route,) = train.route(whole.height, whole.width, 3, 0, 1, index)
         top, left, height, width = route["box"]
@@ -70,13 +71,13 @@ def test_random_resized_crop_and_flip_are_pillows_crop_resize_and_flip(imagenet_
             expected = expected.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         assert_close(codec.augment_encoded(train, data, 3, 0, 1, index), expected)
         flips += route["flip"]
-    assert 0 < flips < 60
+    assert 0 < flips < count
 
 
 def test_resize_and_center_crop_are_pillows(imagenet_sample):
     codec = Codec()
     evaluate = plan(("resize", {"size": 256}), ("center_crop", {"size": (224, 224)}), n_head=2)
-    for data in photographs(imagenet_sample, 40):
+    for data in photographs(imagenet_sample, at_size(12, 40)):
         whole = Image.fromarray(pixels_of(codec, data))
         w, h = whole.size
         nw, nh = (256, int(256 * h / w)) if w <= h else (int(256 * w / h), 256)
@@ -102,6 +103,7 @@ PIPELINES = [
 ]
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("ops", PIPELINES)
 def test_from_the_file_or_from_decoded_pixels_the_result_is_the_same(ops):
     data, codec = encoded(picture(243, 317)), Codec()
@@ -224,6 +226,7 @@ def torchvisions_box(rng, height, width, scale, ratio):
     return (height - h) // 2, (width - w) // 2, h, w
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(("height", "width"), [(375, 500), (600, 200), (64, 64)])
 def test_boxes_are_distributed_as_torchvisions(height, width):
     n, rng = 6000, np.random.default_rng(29)

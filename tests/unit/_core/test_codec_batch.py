@@ -2,11 +2,10 @@
 
 import hashlib
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+import ready
 
 from seneca._core.codec import batch_write
 from seneca._core.plan import Plan
@@ -53,6 +52,7 @@ def test_floats_are_those_of_to_tensor_and_normalize(size, channels_last):
     np.testing.assert_array_equal(written(pixels, "float32", channels_last), expected)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_every_pixel_value_is_divided_exactly_whatever_the_statistics(channels_last):
     rng = np.random.default_rng(3)
@@ -73,6 +73,7 @@ def test_halves_are_the_floats_rounded_once(dtype, size, channels_last):
     np.testing.assert_array_equal(written(pixels, dtype, channels_last).view(np.int16), expected)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_every_half_is_rounded_as_torch_does_be_it_infinite_or_subnormal(dtype, channels_last):
@@ -149,10 +150,9 @@ def digest():
 
 def test_vector_code_and_plain_code_give_the_same_bits():
     code = "import sys; sys.path.insert(0, sys.argv[1]); import test_codec_batch as t; print(t.digest())"
-    command = [sys.executable, "-c", code, os.path.dirname(__file__)]
-    environment = {**os.environ, "SENECA_SIMD": "none"}
-    plain = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    assert plain.strip() == digest()
+    folder, environment = os.path.dirname(__file__), {**os.environ, "SENECA_SIMD": "none"}
+    plain = ready.run("-c", code, folder, env=environment)
+    assert plain.stdout.strip() == digest(), plain.stderr
 
 
 @pytest.mark.parametrize("dtype", ARRAYS)

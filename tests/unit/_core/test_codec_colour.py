@@ -2,11 +2,10 @@
 
 import hashlib
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+import ready
 import replay
 from PIL import Image, ImageEnhance
 from PIL import __version__ as pillow_version
@@ -69,6 +68,7 @@ def test_factors_are_those_of_image_enhance(name, factor):
     assert apart.max() <= (0 if exact else abs(1 - factor) + 1)
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 31, 66])
 @pytest.mark.parametrize("factor", [0.0, 0.4, 1.6])
 def test_a_width_that_is_no_multiple_of_4_is_at_most_one_level_from_pillow(width, factor):
@@ -80,7 +80,7 @@ def test_a_width_that_is_no_multiple_of_4_is_at_most_one_level_from_pillow(width
 
 
 def test_photographs_are_changed_as_by_pillow(imagenet_sample):
-    for index, path in enumerate(sorted(imagenet_sample.glob("*/*"))[:20]):
+    for index, path in enumerate(sorted(imagenet_sample.glob("*/*"))[: size(6, 20)]):
         picture = np.asarray(Image.open(path).convert("RGB"))
         picture = np.ascontiguousarray(picture[:, : picture.shape[1] // 4 * 4])
         name, factor = list(ENHANCERS)[index % 3], FACTORS[index % len(FACTORS)]
@@ -112,6 +112,7 @@ def test_grey_is_pillows_for_every_colour_there_is():
     assert apart.max() <= (0 if PILLOW_SIMD else 1) and (apart != 0).mean() < 1 / 700
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize("n_pixels", [1, 2, 15, 16, 17, 511, 512, 513, 1024, 1055])
 def test_each_pixel_is_changed_however_many_there_are(n_pixels):
     pixels = noise(n_pixels, 1, n_pixels)
@@ -144,7 +145,6 @@ def digest():
 
 def test_vector_code_and_plain_code_give_the_same_bits():
     code = "import sys; sys.path[:0] = sys.argv[1:]; import test_codec_colour as t; print(t.digest())"
-    command = [sys.executable, "-c", code, *(os.path.dirname(file) for file in (__file__, replay.__file__))]
-    environment = {**os.environ, "SENECA_SIMD": "none"}
-    plain = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    assert plain.strip() == digest()
+    folders = [os.path.dirname(file) for file in (__file__, replay.__file__)]
+    plain = ready.run("-c", code, *folders, env={**os.environ, "SENECA_SIMD": "none"})
+    assert plain.stdout.strip() == digest(), plain.stderr

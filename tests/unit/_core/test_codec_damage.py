@@ -79,6 +79,7 @@ def test_a_codec_goes_on_after_a_failure():
         np.testing.assert_array_equal(codec.decode(WHOLE, data), expected)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"restart_marker_blocks": 2}])
 def test_random_damage_gives_pixels_or_a_clear_error(options):
     rng, codec = np.random.default_rng(17), Codec(max_pixels=1_000_000)
@@ -125,6 +126,7 @@ def damaged_below(data, at):
     }  # fmt: skip
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -300,6 +302,7 @@ def test_a_file_of_endless_scans_is_stopped_whatever_is_decoded_of_it(route):
         ROUTES[route](last_scan_again(data, 501))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(("side", "scans"), [(2000, 500), (2500, 320), (5000, 80), (7900, 32)])
 def test_the_larger_a_picture_the_fewer_scans_it_may_have(side, scans):
     """The most of each take as long, some two seconds; encoders write 10 scans, or 18 for four colours."""
@@ -309,12 +312,14 @@ def test_the_larger_a_picture_the_fewer_scans_it_may_have(side, scans):
         Codec().decode_region(last_scan_again(data, scans + 1), 0, 0, 1, 1)
 
 
+@pytest.mark.whole_size(shown_by="test_the_larger_a_picture_the_fewer_scans_it_may_have")
 def test_a_picture_for_which_the_limit_was_raised_may_have_as_many_scans_as_the_largest_without():
     data = sized(saved(16, 16, progressive=True), 9000, 9000)
     with pytest.raises(PictureTooLargeError, match="more than 32 scans"):
         Codec(1 << 28).decode_region(last_scan_again(data, 33), 0, 0, 1, 1)
 
 
+@pytest.mark.whole_size(shown_by="test_the_larger_a_picture_the_fewer_scans_it_may_have")
 def test_scans_with_arithmetic_coding_count_fourfold():
     data = sized(ARITHMETIC, 5000, 5000)
     try:
@@ -325,6 +330,7 @@ def test_scans_with_arithmetic_coding_count_fourfold():
         Codec().decode_region(last_scan_again(data, 21), 0, 0, 1, 1)
 
 
+@pytest.mark.whole_size(shown_by="test_the_larger_a_picture_the_fewer_scans_it_may_have")
 def test_scans_that_are_not_progressive_count_as_well():
     data = sized(in_a_scan_each(), 5000, 5000)
     Codec().decode_region(last_scan_again(data, 80), 0, 0, 1, 1)

@@ -26,6 +26,7 @@ int draw(const int *records, unsigned n)
 """
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
 def test_a_function_that_only_foresees_is_called(level):
     compiler = os.environ.get("CC", "cc").split()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import simplejpeg
 from PIL import Image, features
+from sizes import size
 
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
@@ -55,12 +56,14 @@ def encodings(height, width):
     yield "cmyk", saved(Image.fromarray(np.dstack([pixels, pixels[..., 0]]), "CMYK"))
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (2, 3), (17, 5), (64, 64), (97, 131)])
 def test_a_whole_picture_has_pillows_pixels(height, width):
     for _, data in encodings(height, width):
         assert_pillows_pixels(data)
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (2, 3), (5, 40), (33, 17), (64, 64), (97, 131)])
 def test_a_region_has_the_pixels_of_the_whole_picture(height, width):
     codec, rng = Codec(), np.random.default_rng(height)
@@ -100,7 +103,7 @@ def test_a_progressive_picture_that_is_smoothed_has_the_same_pixels_in_a_region(
 
 def test_photographs_have_pillows_pixels_whole_and_in_regions(imagenet_sample):
     codec, rng = Codec(), np.random.default_rng(3)
-    for path in sorted(imagenet_sample.glob("*/*"))[:60]:
+    for path in sorted(imagenet_sample.glob("*/*"))[: size(15, 60)]:
         data = path.read_bytes()
         assert_pillows_pixels(data)
         whole = codec.decode(WHOLE, data)

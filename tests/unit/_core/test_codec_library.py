@@ -1,5 +1,6 @@
 """The libjpeg-turbo in use names decoded pixels: another build shares none with this one."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ print(jpeg_library(), pipeline.head_fingerprint, pipeline.augmented_fingerprint)
 """
 
 
+@functools.cache
 def names(**environment):
     """In a process of its own: the library's digest, and the names of DECODED and AUGMENTED pixels."""
     run = subprocess.run(

@@ -109,6 +109,7 @@ def test_a_whole_picture_is_turned_as_pillow_turns_it(height, width, orientation
             assert_as_pillow(turned(data, orientation, order))
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
 def test_a_region_is_turned_as_the_whole_picture(orientation):
     codec, rng = Codec(), np.random.default_rng(orientation)
@@ -123,6 +124,7 @@ def test_a_region_is_turned_as_the_whole_picture(orientation):
             np.testing.assert_array_equal(region, whole[top : top + h, left : left + w])
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
 @pytest.mark.parametrize(("height", "width"), [(97, 61), (120, 200)])
 def test_a_random_crop_is_cut_from_the_turned_picture(height, width, orientation):
@@ -250,6 +252,7 @@ def test_the_peculiar_cases_are_of_both_kinds():
     assert shapes.count((16, 24, 3)) > 20 and shapes.count((24, 16, 3)) > 20
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_exif_is_applied_or_ignored_as_pillow_does(seed):
     rng, codec, data = np.random.default_rng(seed), Codec(), next(encodings(8, 16))

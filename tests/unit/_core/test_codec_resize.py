@@ -1,11 +1,10 @@
 """Resizing: Pillow's picture, whichever code computes it and however little of it."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+import ready
 from PIL import Image
 from PIL import __version__ as pillow_version
 
@@ -126,11 +125,10 @@ print(d.hexdigest())
 def test_vector_code_and_plain_code_give_the_same_bits():
     digests = set()
     for simd in ("", "none"):
-        command = [sys.executable, "-c", DIGEST, os.path.dirname(__file__)]
         environment = {**os.environ, "SENECA_SIMD": simd}
-        digests.add(
-            subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-        )
+        done = ready.run("-c", DIGEST, os.path.dirname(__file__), env=environment)
+        assert done.returncode == 0, done.stderr
+        digests.add(done.stdout)
     assert len(digests) == 1
 
 
@@ -154,10 +152,9 @@ print("intact")
 """
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("simd", ["", "none"])
 def test_nothing_is_read_past_the_end_of_a_picture(simd):
     """The page after the picture cannot be read: who tries is killed."""
-    command = [sys.executable, "-c", GUARDED, os.path.dirname(__file__)]
-    environment = {**os.environ, "SENECA_SIMD": simd}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = ready.run("-c", GUARDED, os.path.dirname(__file__), env={**os.environ, "SENECA_SIMD": simd})
     assert (done.returncode, done.stdout) == (0, "intact\n"), done.stderr

@@ -51,6 +51,7 @@ def of_another_job(pipe, place, digest):
     pipe.receive()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kill", [False, True])
 def test_what_was_made_outlives_who_made_it(place, kill):
     here = place.attach()

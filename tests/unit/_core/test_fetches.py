@@ -106,6 +106,7 @@ def epoch(loader, dataset):
     return images, sorted(asked)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_each_sample_is_wanted_once_with_its_place(dataset, picture_folder, workers):
     images, wanted = epoch(loader_of(dataset, num_workers=workers, shuffle=True), dataset)
@@ -179,6 +180,7 @@ def test_files_ahead_are_limited_in_number(bucket, under_way):
     assert next_fetch(stream, 10_000) is not None
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_payload_that_is_damaged_is_fetched(dataset, picture_folder, name, workers):
     whole = seneca.open("gs://bucket/train/", T.Compose([T.Resize((16, 20))]))
@@ -193,6 +195,7 @@ def test_a_payload_that_is_damaged_is_fetched(dataset, picture_folder, name, wor
     assert all(torch.equal(image, folder[index][0]) for index, image in enumerate(images))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_samples_that_are_checked_are_fetched_for_that(dataset, name, workers):
     options = {"cache": name, "cache_bytes": "8MiB", "split": "100-0-0", "check_every": 4}

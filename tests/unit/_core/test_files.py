@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 from rights import ordinary_rights
+from sizes import size
 
 from seneca._core.files import FILE_STAT, stat_many
 
@@ -23,6 +24,7 @@ def stated(paths):
     return np.array(found, FILE_STAT)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("threads", [1, 2, 64])
 def test_every_file_is_as_os_stat_has_it(tmp_path, threads):
     paths = []
@@ -86,7 +88,7 @@ def test_ctrl_c_ends_a_long_stat_many():
     def interrupt(number, frame):
         raise Interrupted
 
-    blob, offsets = table(["/"] * 2_000_000)
+    blob, offsets = table(["/"] * size(500_000, 2_000_000))
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)

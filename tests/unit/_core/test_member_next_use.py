@@ -59,6 +59,7 @@ def place():
         yield place
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("count", [2, 3, 8])
 def test_what_is_needed_last_makes_room(place, count):
     """Against a model in Python. All draw one sample after another, and offer what they did not find."""

@@ -26,12 +26,14 @@ def chi_square(counts, places):
     return sum((counts[place] - expected) ** 2 / expected for place in range(places))
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("n", [1, 2, 7, 1000, 65536, 65537, 100_000])
 @pytest.mark.parametrize("seed", [0, (1 << 64) - 1])
 def test_an_epoch_is_every_sample_exactly_once(n, seed):
     assert sorted(order(n, seed=seed, batch=n // 3 + 1)) == list(range(n))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("n", [1000, 70_000])
 def test_seed_and_epoch_name_the_order(n):
     first = order(n, seed=5, epoch=2)
@@ -46,6 +48,7 @@ def test_seed_and_epoch_name_the_order(n):
         assert same < 12, "one is to be expected"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("n", [1000, 70_000])
 @pytest.mark.parametrize("fixed", [False, True])
 def test_an_own_seed_names_another_order_of_what_the_seed_does_not_drop(n, fixed):
@@ -63,6 +66,7 @@ def test_an_own_seed_names_another_order_of_what_the_seed_does_not_drop(n, fixed
     assert sorted(order(n, **options)) == sorted(own[400:])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("n", [1000, 70_000])
 def test_the_orders_of_following_epochs_are_not_correlated(n):
     epochs = [order(n, seed=9, epoch=epoch) for epoch in range(6)]
@@ -72,6 +76,7 @@ def test_the_orders_of_following_epochs_are_not_correlated(n):
         assert abs(np.corrcoef(a[1:], a[:-1])[0, 1]) < 5 / n**0.5
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(("n", "limit"), [(2, 19.5), (3, 23), (6, 33), (13, 46)])  # 1 in 100,000 and rarer
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_every_sample_is_as_likely_at_the_ends(n, limit, place):

@@ -112,6 +112,7 @@ def another_type():
     yield b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("answer", [wrong_bytes, another_type])
 def test_a_server_whose_values_are_all_wrong_is_left_alone(answer):
     with Hostile(answer) as server:

@@ -64,6 +64,7 @@ def test_what_one_client_leaves_another_gets(server, authority, host):
 
 
 # A record of TLS has 16 KiB, and 64 KiB are sent at a time.
+@pytest.mark.small(3)
 @pytest.mark.parametrize("length", [1, 16_000, 16_384, 65_000, 65_536, 65_600, 131_072, 5_000_000])
 def test_files_of_any_length(server, authority, length):
     one, file = client(server.tls_port, ca=authority.file), os.urandom(length)
@@ -105,6 +106,7 @@ def test_a_server_of_an_unknown_ca(server, tmp_path):
         assert "TLS: " in said and "name the file of the server's CA with ?ssl_ca_certs=" in said
 
 
+@pytest.mark.whole_size(shown_by="test_a_server_of_an_unknown_ca")
 def test_a_server_whose_certificate_has_expired(tmp_path, authority):
     old = authority.issue("old", "IP:127.0.0.1", days=-1)
     with TlsServer(tmp_path / "redis", authority, certificate=old) as server:

@@ -8,6 +8,7 @@ import stat
 
 import pytest
 from engine import ENCODED, HEADER, NONE, STORAGE, Place, Process, in_small_shm
+from sizes import size as at_size
 
 from seneca import errors
 from seneca._core.codes import Unlinked
@@ -234,7 +235,7 @@ def test_many_that_race_to_make_it_all_end_up_in_one(place):
 
     racers = [Process(attach) for _ in range(8)]
     try:
-        for _ in range(25):
+        for _ in range(at_size(8, 25)):
             for racer in racers:
                 racer.send("go")
             came = [racer.receive() for racer in racers]
@@ -258,7 +259,7 @@ def test_many_that_race_to_make_it_all_end_up_in_one(place):
 def test_who_joins_while_the_last_leaves_is_never_in_one_without_a_name(place):
     def come_and_go(pipe):
         made = 0
-        for _ in range(300):
+        for _ in range(at_size(100, 300)):
             segment = place.attach(os.getpid())
             made += segment.created
             assert segment.linked, "others will not find it"

@@ -138,7 +138,7 @@ def test_who_is_killed_inside_the_critical_section_leaves_nothing_broken(seed):
     with Place(400, 200 * 4096, split=(0, 2000, 2000, 6000)) as place:
         segment = place.attach(1)
         trainer = Trainer(place, segment, 1)
-        for victim in range(size(4, 12)):
+        for victim in range(size(3, 12)):
             with Process(train_for_ever, place, 2 + victim % 3, victim, 8) as process:
                 process.receive()
                 for _ in range(5):
@@ -185,9 +185,9 @@ def test_survivors_of_many_kills_agree_with_the_records(seed):
     with Place(300, 150 * 4096, split=(0, 1000, 1000, 8000)) as place, ExitStack() as stack:
         segment = place.attach(1)
         trainer = Trainer(place, segment, 1)
-        for round in range(size(2, 6)):
+        for round in range(size(1, 6)):
             trainees = []
-            for kill in range(10):
+            for kill in range(size(5, 10)):
                 while len(trainees) < 3:
                     job = seed.choice([1, 2, 3, 4])
                     trainees.append(
@@ -296,6 +296,7 @@ def hold_some(pipe, place):
     pipe.receive(patience_s=None)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("draws", [0, 4, 8])
 def test_who_finds_one_dead_checks_everybody(draws):
     with Place(100) as place:

@@ -16,7 +16,7 @@ NUMBERS = (
     *("epoch", "place", "places", "threads", "batch_size", "rank", "ranks"),
 )
 FORMS = ("storage", "encoded", "decoded", "augmented")
-SNAPSHOTS = size(3000, 30_000)
+SNAPSHOTS = size(1000, 30_000)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_who_is_killed_while_publishing_is_not_believed(place):
         while True:
             publish_work(segment, work_from(3, step=0))
 
-    for _ in range(size(20, 200)):
+    for _ in range(size(8, 200)):
         with Process(publish_on) as child:
             child.receive()
             time.sleep(0.001)

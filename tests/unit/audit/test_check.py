@@ -21,6 +21,7 @@ from audit_logs import (
     ranks,
     resumed,
 )
+from sizes import size as at_size
 from typer.testing import CliRunner
 
 from seneca.audit.check import check
@@ -72,6 +73,7 @@ def test_epochs_are_held_beside_each_other_by_place_where_no_other_job_s_copies_
     assert kinds(found(tmp_path / "no reason", shared_apart(0, substitutes=0))) == {(3, "order")}
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("parts", [2, 8, 40])
 def test_what_comes_in_the_same_part_of_each_epoch_is_no_violation_where_jobs_share(tmp_path, parts):
     """Also where a part is no more than ten samples."""
@@ -209,7 +211,7 @@ def test_a_log_may_break_off_at_any_byte(tmp_path):
     content = path.read_bytes()
     keeps = Member(header(OTHER), np.random.default_rng(1).permutation(SAMPLES))
     last = None
-    for size in [*range(30), *range(30, len(content), 37), len(content) - 1]:
+    for size in [*range(30), *range(30, len(content), at_size(97, 37)), len(content) - 1]:
         folder = tmp_path / str(size)
         keeps.write(folder)
         (folder / path.name).write_bytes(content[:size])
@@ -232,6 +234,7 @@ def test_a_torn_record_is_reported(tmp_path):
     assert any("1 log broke off" in line for line in lines(report))
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [

@@ -77,6 +77,7 @@ def test_through_a_link_that_another_user_has_planted_nothing_is_written(tmp_pat
     assert target.read_bytes() == b"kept"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("value", [None, ""])
 def test_nothing_is_written_unless_it_is_asked_for(tmp_path, monkeypatch, pictures, cache, value):
     if value is None:

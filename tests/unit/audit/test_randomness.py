@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from simulate import Engine, Job, Scenario, run
 from simulate.clock import AUGMENTED
+from sizes import size
 
 from seneca.audit.randomness import Orders
 
@@ -36,11 +37,12 @@ class Counting(Engine):
         return batch
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("counted", ["out_of_turn", "copies"])
 def test_jobs_on_a_small_dataset_are_judged_by_what_came_out_of_turn(counted):
     """A fast job prepares early what a slow one lacks. Its orders are alike, with few copies or none."""
     least = 1.0
-    for seed in range(60):
+    for seed in range(size(20, 60)):
         rng = np.random.default_rng(seed)
         jobs = [
             Job(speed=speed, start=rng.uniform(0, 1), epochs=4, jitter=rng.choice([0, 0.5, 1]))

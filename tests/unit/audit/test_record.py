@@ -14,6 +14,7 @@ import pytest
 import torch
 from audited_jobs import MiB, Squares, loader_of, logs, native, small_pictures
 from engine import Process
+from sizes import size
 from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, Subset
 
 import seneca
@@ -34,6 +35,7 @@ class Unsized(torch.utils.data.Dataset):
 # One job
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_epoch_of_a_subset_is_no_incomplete_one(folder, cache, workers):
     options = {"num_workers": workers, "sampler": torch.utils.data.SubsetRandomSampler(range(5, 45))}
@@ -61,6 +63,7 @@ def test_a_native_epoch_is_written_as_it_is_delivered(folder, pictures, cache):
     assert sum(report.served.values()) == 400
 
 
+@pytest.mark.whole_size(shown_by="test_an_epoch_of_a_subset_is_no_incomplete_one")
 @pytest.mark.parametrize("kind", ["native", "torch"])
 def test_indices_of_a_subset_are_its_own(folder, pictures, cache, kind):
     folder_of = seneca.ImageFolder(pictures, transform=T.RandomResizedCrop(16))
@@ -85,6 +88,7 @@ def test_an_epoch_that_is_left_is_incomplete_and_the_next_is_another(folder, pic
     assert (report.violations, report.epochs, report.incomplete) == ([], 1, 1)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 @pytest.mark.filterwarnings("ignore:seneca. skipped")
 def test_what_cannot_be_read_is_written_as_that(folder, tmp_path, cache, on_error):
@@ -110,7 +114,7 @@ def test_what_cannot_be_read_is_written_as_that(folder, tmp_path, cache, on_erro
     assert (report.violations, report.epochs) == ([], 1)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", size([2], [0, 2]))
 def test_an_epoch_of_torch_s_workers_is_written_by_who_delivers_and_who_makes(folder, cache, workers):
     loader = loader_of(Squares(90), cache, num_workers=workers, batch_size=8, persistent_workers=workers > 0)
     delivered = [[index for _, indices in loader for index in indices.tolist()] for _ in range(2)]
@@ -133,6 +137,7 @@ def test_an_epoch_of_torch_s_workers_is_written_by_who_delivers_and_who_makes(fo
     assert (report.violations, report.epochs, report.incomplete, report.jobs) == ([], 2, 1, 1)
 
 
+@pytest.mark.whole_size(shown_by="test_what_cannot_be_read_is_written_as_that")
 def test_a_batch_that_raises_in_a_worker_is_written_as_that(folder, cache):
     class Torn(Squares):
         def __getitem__(self, index):
@@ -167,6 +172,7 @@ def test_in_a_loader_of_torch_s_own_drawn_is_delivered(folder, cache):
     assert (report.violations, report.epochs, report.checked[1]) == ([], 2, 2)
 
 
+@pytest.mark.whole_size(shown_by="test_in_a_loader_of_torch_s_own_drawn_is_delivered")
 def test_a_sampler_that_plans_is_written_once_in_seneca_s_own_loader(folder, cache):
     shared = seneca.SharedDataset(Squares(90), cache=cache, cache_bytes=MiB)
     batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), batch_size=8, drop_last=False)
@@ -206,6 +212,7 @@ def gone_through(loader, steps, ahead=0):
     return state
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", ["native", "torch"])
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_an_epoch_that_is_resumed_twice_is_one_in_the_logs(folder, pictures, cache, kind, drop_last):
@@ -276,6 +283,7 @@ def test_a_batch_sampler_is_resumed_by_what_was_yielded(folder, cache):
     assert (report.violations, report.checked[5]) == ([], 1)
 
 
+@pytest.mark.small(1)
 @pytest.mark.filterwarnings("ignore:seneca. skipped")
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 def test_what_failed_before_a_resume_is_not_missing(folder, tmp_path, cache, on_error):
@@ -308,6 +316,7 @@ def test_what_failed_before_a_resume_is_not_missing(folder, tmp_path, cache, on_
 # Ranks
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("kind", ["native", "torch"])
 def test_ranks_that_go_on_as_others_are_one_epoch_in_the_logs(folder, pictures, cache, kind, drop_last):
@@ -389,6 +398,7 @@ def run_together(jobs):
     return [job.receive() for job in jobs]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", ["native", "torch"])
 @pytest.mark.parametrize(("epochs", "samples"), [(1, 240), (3, 150)])
 def test_two_jobs_that_share_hold_every_invariant(folder, pictures, cache, kind, epochs, samples):
@@ -428,8 +438,7 @@ def in_turn(loaders, epochs, ahead):
     return [loader.stats()["served"]["augmented"] for loader in loaders]
 
 
-@pytest.mark.small(1)
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", size([0], [0, 1]))
 def test_jobs_that_share_half_an_epoch_apart_are_not_called_broken(folder, cache, workers):
     """Their epochs begin with the same half each time."""
     options = {"num_workers": workers, "batch_size": 20, "split": "0-0-100", "key": "squares"}
@@ -440,7 +449,7 @@ def test_jobs_that_share_half_an_epoch_apart_are_not_called_broken(folder, cache
     assert sum(report.unchecked[3].values()) == 6
 
 
-@pytest.mark.parametrize("kind", ["native", "torch"])
+@pytest.mark.parametrize("kind", size(["native"], ["native", "torch"]))
 def test_indices_of_jobs_that_go_over_different_parts_are_not_held_to_each_other(
     folder, pictures, cache, kind
 ):

@@ -237,6 +237,7 @@ def reserved_in(folder):
     return sum(os.stat(os.path.join(folder, each)).st_blocks * 512 for each in os.listdir(folder))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_dataset_whose_items_have_unknown_sizes_takes_memory_as_they_come(segment_folder, workers):
     before = set(threading.enumerate())

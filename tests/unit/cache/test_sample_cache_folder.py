@@ -89,6 +89,7 @@ def test_remove_and_the_list_go_by_the_folder(segment_folder):
         SampleCache.remove("mine")
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("use", [make, SampleCache.attach, SampleCache.remove, segments.find])
 def test_an_unfit_folder_is_one_error_that_names_it(segment_folder, monkeypatch, use):
     for folder, why in (("caches", "no absolute path"), (f"{segment_folder}/no", "there is no such folder")):
@@ -220,6 +221,7 @@ def fill(folder):
         os.fsync(file.fileno())
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
 def test_a_full_file_system_is_an_error_and_never_a_bus_error(segment_folder, tmp_path, kind):
     def work():

@@ -16,6 +16,7 @@ from seneca.cli.app import app
 # --- the command line
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -35,6 +36,7 @@ def test_a_bad_option_is_one_line_and_status_2(arguments, message):
     assert (result.exit_code, result.stderr, result.stdout) == (2, f"seneca demo: {message}\n", "")
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -87,6 +89,7 @@ def seneca(**environment):
     return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     ("shell", "line"),
     [
@@ -100,6 +103,7 @@ def test_each_shell_has_its_script(shell, line):
     assert line in run.stdout and run.returncode == 0
 
 
+@pytest.mark.whole_size(shown_by="test_each_shell_has_its_script")
 def test_the_script_of_the_shell_at_hand_is_shown():
     code = f"{sys.executable} -m seneca.cli --show-completion; exit $?"
     run = subprocess.run(["bash", "-c", code], capture_output=True, text=True)

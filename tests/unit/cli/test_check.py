@@ -172,6 +172,7 @@ def hanging(picture_folder):
     signal.signal(signal.SIGIO, before)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     ("number", "save_every_s", "read_again"), [(signal.SIGINT, 1e9, 1), (signal.SIGKILL, 0, 2)]
 )
@@ -203,6 +204,7 @@ def test_a_ctrl_c_where_nothing_is_kept_says_so():
 # --- what it refuses
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 import torch
+from sizes import size
 from torch.utils.data import Subset
 
 import seneca
@@ -15,6 +16,7 @@ from seneca import transforms as T
 from seneca.data.archive import PictureArchive
 from seneca.data.files import files_of
 from seneca.errors import DecodeError
+from seneca.tuning import profile
 
 CROP = T.Compose([T.RandomResizedCrop(32), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)])
 
@@ -53,6 +55,7 @@ def assert_equal(some, others):
         assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("share", ["nothing", "pictures"])
 def test_batches_are_those_of_the_folder(packed, picture_folder, segment_folder, share):
     folder, archive = seneca.open(picture_folder, CROP), seneca.open(packed, CROP)
@@ -66,12 +69,14 @@ def test_batches_are_those_of_the_folder(packed, picture_folder, segment_folder,
     assert [archive.read(i) for i in range(9)] == [folder.read(i) for i in range(9)]
 
 
+@pytest.mark.small(1)
 def test_it_is_native_and_says_what_it_is_recognised_by(packed):
     loader = seneca.DataLoader(seneca.open(packed, CROP), num_workers=1)
     text = loader.explain()
     assert text.startswith("native: PictureArchive") and "pictures in" in text and "both ends" in text
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("transform", [lambda picture: picture.size, None])
 def test_python_transforms_get_the_same_pictures(packed, picture_folder, segment_folder, transform):
     folder, archive = seneca.ImageFolder(picture_folder, transform), seneca.open(packed, transform)
@@ -89,6 +94,7 @@ def test_python_transforms_get_the_same_pictures(packed, picture_folder, segment
         ]
 
 
+@pytest.mark.small(1)
 def test_it_pickles_and_forks(packed):
     archive = seneca.open(packed, CROP)
     again = pickle.loads(pickle.dumps(archive))
@@ -96,6 +102,7 @@ def test_it_pickles_and_forks(packed):
     assert len(batches(Subset(again, [1, 3]), num_workers=1)) == 1
 
 
+@pytest.mark.small(1)
 def test_archives_at_two_places_are_one_dataset_and_other_content_is_another(packed, tmp_path):
     paths = [packed] if isinstance(packed, str) else packed
     other = tmp_path / "other"
@@ -106,6 +113,7 @@ def test_archives_at_two_places_are_one_dataset_and_other_content_is_another(pac
     assert seneca.open(copies).fingerprint() != seneca.open(paths).fingerprint()
 
 
+@pytest.mark.small(1)
 def test_labels_need_not_be_whole_numbers(packed):
     archive = seneca.open(packed, CROP, labels=lambda name: len(name) / 4)
     assert archive.targets == [len(name) / 4 for name in archive.listing.names]
@@ -151,6 +159,7 @@ def rewritten(path):
         file.write(file.read(1))
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("change", [replaced, truncated, rewritten, os.unlink])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_container_that_changes_in_an_epoch_is_named(archive, change, workers):
@@ -180,7 +189,9 @@ def test_a_container_that_changed_between_epochs_is_named(archive, segment_folde
         iter(loader)
 
 
-def test_it_can_be_profiled(archive, tmp_path):
+def test_it_can_be_profiled(archive, monkeypatch):
+    for name in ("STORAGE_S", "ALONE_S", "TOGETHER_S", "MEMORY_S"):
+        monkeypatch.setattr(profile, name, size(0.05, getattr(profile, name)))
     assert seneca.profile(archive, cache_bytes="8MB").samples == len(archive)
 
 

@@ -139,6 +139,7 @@ def target_changed(path):
     path.resolve().write_bytes(b"z" * 12)
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     "change",
     [changed_in_place, replaced, touched, linked_elsewhere, target_changed],

@@ -214,8 +214,7 @@ def test_a_wrong_option_is_refused_and_named(picture_folder, options):
         ImageFolder(picture_folder, **options)
 
 
-@pytest.mark.small(1)
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", size(["fork"], ["fork", "spawn"]))
 def test_plain_torch_workers_give_the_same_as_this_process(picture_folder, method):
     dataset = ImageFolder(picture_folder, T.Compose([T.Resize(40), T.CenterCrop(32)]))
     dataset[0]  # a codec in use before the fork must not harm the children

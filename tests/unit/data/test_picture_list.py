@@ -45,6 +45,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("kind", TARGETS)
 def test_targets_of_any_kind_are_collated_as_torch_does(paths, kind):
     entries = [(path, TARGETS[kind](number)) for number, path in enumerate(paths)]

@@ -75,6 +75,7 @@ def test_stages_mark_what_was_asked_for():
         TROUBLE = False
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("asks", [True, False])
 def test_no_other_job_is_given_what_was_made_in_trouble(asks):
     """Without the call the jobs find that they make different items, and share nothing more."""
@@ -94,6 +95,7 @@ def test_no_other_job_is_given_what_was_made_in_trouble(asks):
     assert all(job.explain().startswith("not shared") is not asks for job in jobs[1:])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("stage", ["read", "augment"])
 def test_what_a_stage_asks_for_is_not_kept(stage):
     global TROUBLE

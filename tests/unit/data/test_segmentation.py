@@ -2,11 +2,10 @@
 
 import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+import ready
 import torch
 from pair_folders import make_pairs
 from PIL import Image
@@ -92,9 +91,7 @@ def test_items_are_the_same_without_the_native_core(folders):
     made = f"seneca.SegmentationFolder({str(folders[0])!r}, {str(folders[1])!r})"
     code = f"import seneca; print(sum(map(int, {made}[2][1].getdata())))"
     environment = {**os.environ, "SENECA_DISABLE": "1"}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    ran = ready.run("-c", code, env=environment)
     assert int(ran.stdout) == int(np.asarray(dataset[2][1], np.int64).sum())
 
 
@@ -133,6 +130,7 @@ HARM = {
 }
 
 
+@pytest.mark.small(5)
 @pytest.mark.parametrize("way", ["item", "loader", "threads", "torch"])
 @pytest.mark.parametrize("harm", HARM)
 def test_what_is_wrong_with_a_file_is_reported_with_its_name(folders, harm, way):

@@ -133,6 +133,7 @@ def test_what_is_read_has_to_be_bytes(read):
             make()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("transform", ["native", "python", "static"])
 def test_pictures_are_the_same_from_wherever_they_begin(picture_folder, transform):
     transform, targets = {

@@ -101,6 +101,7 @@ def shrink(image):
 # Grades
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("transform", [OURS, OF_V1, OF_V2], ids=["seneca's", "v1", "v2"])
 def test_folders_of_pictures_with_known_transforms_are_native(picture_folder, transform):
     datasets = [
@@ -168,6 +169,7 @@ def test_python_transforms_are_staged_and_what_is_static_in_front_is_kept(pictur
     )
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("how", ["__getitem__", "__getitems__", "loader", "accimage"])
 def test_folders_that_make_items_in_their_own_way_are_opaque(picture_folder, how, monkeypatch):
     dataset = WithPath(str(picture_folder), OF_V1) if how == "__getitem__" else Renamed(str(picture_folder))
@@ -330,6 +332,7 @@ def test_what_says_itself_what_it_stands_for_is_taken_at_its_word():
     assert names(Named(5)) != names(Named(6))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("name", ["transform", "transforms", "target_transform"])
 def test_stages_that_use_a_transform_are_named_with_it(name):
     """By convention the attribute is what is done afterwards; where decode() looks at it, it is not."""
@@ -375,6 +378,7 @@ def test_a_changed_file_is_another_source(picture_folder):
         inspect_dataset(dataset)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     "changed", [v1.Compose([v1.Resize(SIZE), negate]), v1.Compose([v1.Resize((8, 8)), double]), double]
 )

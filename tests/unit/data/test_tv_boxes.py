@@ -52,6 +52,7 @@ def test_other_keys_are_given_as_the_wrapper_gives_them(tmp_path, keys):
         same(boxed.target(number, boxed.keys[number], picture.height, picture.width), target)
 
 
+@pytest.mark.small(1)
 def test_a_wrapped_dataset_is_native_and_follows_changes(dataset):
     wrap = wrapped(dataset)
     boxed = boxes_of(wrap)

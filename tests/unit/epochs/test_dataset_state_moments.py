@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 import torch
+from sizes import size
 from stateful_datasets import (
     WORKERS,
     Curriculum,
@@ -181,7 +182,7 @@ def test_a_loader_holds_no_iterator_whose_state_nobody_asks_for():
 # --- streams without a state --------------------------------------------------------------------
 
 
-@WORKERS
+@size(pytest.mark.parametrize("options", [{}], ids=["alone"]), WORKERS)
 def test_a_deterministic_stream_without_a_state_is_read_again_and_passed_over(options, caplog):
     with caplog.at_level(logging.WARNING, "seneca"):
         goes_on(lambda: loader_of(Plain(), **options))
@@ -189,7 +190,7 @@ def test_a_deterministic_stream_without_a_state_is_read_again_and_passed_over(op
 
 
 def test_a_stream_that_shuffles_by_its_workers_seeds_is_passed_over_in_the_same_order():
-    for step in range(5):
+    for step in size((0, 3), range(5)):
         first, second = (loader_of(PlainShuffled(), num_workers=2) for _ in range(2))
         batches = iter(first)
         taken(batches, step)
@@ -197,6 +198,7 @@ def test_a_stream_that_shuffles_by_its_workers_seeds_is_passed_over_in_the_same_
         assert list(second) == list(batches)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("options", [{"num_workers": 2}, {"batch_size": 2}])
 def test_batches_that_are_cut_otherwise_are_not_passed_over(options):
     loader = loader_of(Plain())

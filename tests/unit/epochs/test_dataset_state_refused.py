@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from sizes import size
 from stateful_datasets import (
     Curriculum,
     ItsOwnIterator,
@@ -40,7 +41,7 @@ pytestmark = [
 
 
 def test_another_number_of_workers_is_refused_with_both_named():
-    for before, after in ((0, 2), (2, 0), (2, 3)):
+    for before, after in size(((0, 1), (1, 0)), ((0, 2), (2, 0), (2, 3))):
         loader = loader_of(Shuffled(), num_workers=before)
         taken(iter(loader), 2)
         state = loader.state_dict()
@@ -62,6 +63,7 @@ def test_another_batch_size_cuts_the_rest_otherwise():
     assert flat(rest) == flat(batches)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_dataset_that_takes_no_state_is_named(workers):
     loader = loader_of(Shuffled(), num_workers=workers)
@@ -82,6 +84,7 @@ class Failing(Shuffled):
         raise KeyError("seed")
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_state_that_cannot_be_pickled_is_named_where_it_is_asked_for(workers):
     loader = loader_of(Locked(), num_workers=workers)
@@ -197,6 +200,7 @@ def test_ranks_whose_datasets_stand_alike_are_put_together_and_others_refused():
 # --- as others save and load --------------------------------------------------------------------
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_state_of_plain_values_survives_safe_loading_and_json(workers, tmp_path):
     for data in (Shuffled, ItsOwnIterator, Curriculum):
@@ -221,7 +225,7 @@ def test_tensors_and_arrays_in_a_state_come_back_as_they_were():
             super().load_state_dict(state)
             assert torch.equal(state["tensor"], torch.arange(3)) and (state["array"] == np.arange(4)).all()
 
-    goes_on(lambda: loader_of(Buffered(), num_workers=2))
+    goes_on(lambda: loader_of(Buffered(), num_workers=size(1, 2)), epochs=size(1, 2))
 
 
 class Pipe(IterDataPipe):

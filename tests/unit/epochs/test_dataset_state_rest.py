@@ -27,12 +27,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state"),
     pytest.mark.usefixtures("seed"),
 ]
+ALONE = at_size(pytest.mark.parametrize("options", [{}], ids=["alone"]), WORKERS)
 
 
 # --- what the run itself would have yielded -----------------------------------------------------
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @WORKERS
 @pytest.mark.parametrize(
     ("cls", "size"),
@@ -46,9 +47,10 @@ def test_a_stream_that_shuffles_yields_exactly_the_rest(cls, options, size):
     goes_on(lambda: loader_of(Shuffled(), cls, batch_size=size, **options, **single), epochs=epochs)
 
 
+@pytest.mark.small(1)
 @WORKERS
 def test_the_rest_and_what_was_yielded_are_each_sample_once(options):
-    for step in at_size((1, 4), range(1, 6)):
+    for step in at_size((4,), range(1, 6)):
         first, second = (loader_of(Shuffled(), drop_last=False, **options) for _ in range(2))
         batches = iter(first)
         seen = taken(batches, step)
@@ -57,7 +59,7 @@ def test_the_rest_and_what_was_yielded_are_each_sample_once(options):
         assert sorted(flat(second)) == list(range(22)), "and so is the next epoch"
 
 
-@WORKERS
+@ALONE
 def test_a_dataset_that_is_its_own_iterator_goes_on(options):
     goes_on(lambda: loader_of(ItsOwnIterator(), **options), then="num_workers" not in options)
 
@@ -66,7 +68,7 @@ def test_workers_that_stay_begin_their_next_epoch_as_those_of_the_run():
     goes_on(lambda: loader_of(ItsOwnIterator(), num_workers=2, persistent_workers=True), epochs=3, then=True)
 
 
-@WORKERS
+@ALONE
 def test_a_dataset_that_is_its_own_iterator_is_restored_where_it_is_used_again_in_the_process(options):
     data = ItsOwnIterator()
     first = loader_of(data, **options)
@@ -79,12 +81,12 @@ def test_a_dataset_that_is_its_own_iterator_is_restored_where_it_is_used_again_i
     assert list(second) == expected
 
 
-@WORKERS
+@ALONE
 def test_iterators_are_asked_where_they_have_the_state(options):
     goes_on(lambda: loader_of(OfIterators(), **options), then=options != {"num_workers": 2})
 
 
-@WORKERS
+@ALONE
 def test_a_map_style_dataset_has_its_state_back_before_its_next_item(options):
     goes_on(lambda: loader_of(Curriculum(), **options), then=True)
 

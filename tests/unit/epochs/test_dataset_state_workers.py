@@ -41,7 +41,7 @@ class SeededWhenMade(Shuffled):
 
 def test_a_worker_that_has_yielded_nothing_yet_begins_as_it_began(seed):
     """Its seed is not in the script, and no batch of its has reported it."""
-    for step in size((0, 2), range(4)):
+    for step in size((2,), range(4)):
         first, second = (loader_of(SeededWhenMade(seed), num_workers=3) for _ in range(2))
         batches = iter(first)
         seen = taken(batches, step)
@@ -91,11 +91,12 @@ class IterKeepsState(IterableDataset):
         return iter(DrawnInIter())
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("epochs", [1, 2])
 @pytest.mark.parametrize("make", [DrawnInIter, IterKeepsState])
 @WORKERS
 def test_a_state_has_what_iter_drew_in_a_process_that_has_yielded_nothing_yet(make, options, epochs):
-    for step in range(size(2, 4)):
+    for step in range(size(1, 4)):
         torch.manual_seed(0)
         first, second = (loader_of(make(), **options) for _ in range(2))
         for _ in range(epochs - 1):
@@ -110,6 +111,7 @@ def test_a_state_has_what_iter_drew_in_a_process_that_has_yielded_nothing_yet(ma
         assert len(flat(seen + rest)) == 22
 
 
+@pytest.mark.whole_size(shown_by="test_a_state_has_what_iter_drew_in_a_process_that_has_yielded_nothing_yet")
 @WORKERS
 def test_a_dataset_that_has_no_state_before_iter_has_none_before_the_first_epoch(options):
     first, second = (loader_of(DrawnInIter(), **options) for _ in range(2))
@@ -123,7 +125,7 @@ def test_a_run_that_was_resumed_is_saved_before_every_worker_has_yielded_again()
     loader = loader_of(Shuffled(60), num_workers=4, persistent_workers=True, batch_size=3)
     batches = iter(loader)
     taken(batches, 7)
-    for _ in range(3):
+    for _ in range(size(2, 3)):
         state = sent(loader.state_dict())
         loader = loader_of(Shuffled(60), num_workers=4, persistent_workers=True, batch_size=3)
         loader.load_state_dict(state)
@@ -142,6 +144,7 @@ class Uneven(Shuffled):
         self.count = count
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("stays", [False, True])
 def test_workers_that_have_ended_stay_at_their_end(stays):
     """Uneven forgets its place at its end: asked for more, it would begin anew."""
@@ -200,7 +203,7 @@ def test_states_come_through_the_thread_that_pins_memory(monkeypatch):
     for name, function in there.items():
         monkeypatch.setattr(torch.accelerator, name, function)
     monkeypatch.setattr(torch.utils.data._utils.pin_memory, "pin_memory", lambda data, device: data)
-    for data in (Shuffled, Curriculum):
+    for data in size((Curriculum,), (Shuffled, Curriculum)):
         goes_on(lambda data=data: loader_of(data(), num_workers=2, pin_memory=True), epochs=1)
     assert iter(loader_of(Shuffled(), num_workers=1, pin_memory=True))._pin_memory_thread.is_alive()
 
@@ -215,6 +218,7 @@ def failing(batch):
     return batch
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("collate", [failing, unpicklable])
 def test_a_batch_that_has_failed_is_used_up_and_its_samples_do_not_come_again(collate):
     def make():

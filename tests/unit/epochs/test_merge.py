@@ -43,6 +43,7 @@ def rank_batches(loader, count=None):
     return ids_of(batches_of(loader, count))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_each_rank_goes_on_at_every_step_with_its_own_state(rank_loader, shuffle):
     for step in range(1, 4):
@@ -59,6 +60,7 @@ def test_each_rank_goes_on_at_every_step_with_its_own_state(rank_loader, shuffle
             assert rank_batches(second) == whole[step:], "of the epoch that was set, which here nobody sets"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("drop", [True, False])
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (2, 1), (1, 2), (4, 2)])
 def test_the_states_of_all_ranks_go_on_in_another_number_of_them(rank_loader, before, after, drop):
@@ -78,6 +80,7 @@ def test_the_states_of_all_ranks_go_on_in_another_number_of_them(rank_loader, be
         assert len(delivered) - len(set(delivered)) == (0 if drop else -left % after)
 
 
+@pytest.mark.small(1)
 def test_what_was_dealt_anew_goes_on_and_is_dealt_again(rank_loader):
     states, seen = [], []
     for of in (2, 3, 3, 2, 1):
@@ -89,6 +92,7 @@ def test_what_was_dealt_anew_goes_on_and_is_dealt_again(rank_loader):
     assert len(seen) == 22 and len(set(seen)) == 22
 
 
+@pytest.mark.small(1)
 def test_ranks_and_a_single_process_take_over_from_each_other(rank_loader, name):
     dataset = Numbers()
     for sampler in (RandomSampler, SequentialSampler):
@@ -105,6 +109,7 @@ def test_ranks_and_a_single_process_take_over_from_each_other(rank_loader, name)
     assert len(dataset) == 22
 
 
+@pytest.mark.small(1)
 def test_one_ranks_state_alone_is_refused_where_ranks_differ(rank_loader):
     first = ranks(rank_loader, 2)
     states = [(rank_batches(loader, 1), loader.state_dict())[1] for loader in first]
@@ -134,6 +139,7 @@ def test_one_ranks_state_alone_is_refused_where_ranks_differ(rank_loader):
         assert [*chain(*rank_batches(loader))] == [*loader.sampler][at:]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(("workers", "begun"), [(0, False), (0, True), (1, True)])
 @pytest.mark.parametrize("before", [2, 1])
 def test_what_is_dealt_anew_can_be_saved_before_its_first_batch(rank_loader, before, workers, begun):
@@ -156,6 +162,7 @@ def test_what_is_dealt_anew_can_be_saved_before_its_first_batch(rank_loader, bef
             assert len(rest) == -(-(22 - len(seen)) // after) * after
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("options", [{"share": "decoded"}, {"share": "none"}, {"cache": None}])
 def test_one_ranks_state_does_for_all_where_each_has_delivered_so_many_in_order(rank_loader, options):
     """Lightning saves what rank 0 says, and gives it to every rank."""
@@ -195,6 +202,7 @@ def refuses_alone(make, state, numbers_of_ranks=(2, 3), **options):
             ranks(make, of, **options)[1].load_state_dict(state)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("rank_loader", ["native", "shared"], indirect=True)
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_one_ranks_state_says_nothing_of_others_whose_samples_may_have_come_out_of_turn(
@@ -217,6 +225,7 @@ def test_one_ranks_state_says_nothing_of_others_whose_samples_may_have_come_out_
             assert len(rank_batches(loader)) == last
 
 
+@pytest.mark.small(1)
 def test_one_ranks_state_says_nothing_of_others_where_it_is_older_than_the_note(rank_loader):
     first = ranks(rank_loader, 2, share="none")[0]
     rank_batches(first, 1)
@@ -225,6 +234,7 @@ def test_one_ranks_state_says_nothing_of_others_where_it_is_older_than_the_note(
     refuses_alone(rank_loader, state)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("rank_loader", ["native", "shared"], indirect=True)
 def test_what_went_on_without_sharing_may_have_begun_out_of_turn(rank_loader):
     state = {}
@@ -237,6 +247,9 @@ def test_what_went_on_without_sharing_may_have_begun_out_of_turn(rank_loader):
     refuses_alone(rank_loader, state)
 
 
+@pytest.mark.whole_size(
+    shown_by="test_one_ranks_state_says_nothing_of_others_whose_samples_may_have_come_out_of_turn"
+)
 def test_one_ranks_state_says_nothing_of_workers_that_may_overtake_each_other():
     def make(sampler, **options):
         return numbers(shuffle=None, sampler=sampler, cache=None, **options)
@@ -252,6 +265,7 @@ def test_one_ranks_state_says_nothing_of_workers_that_may_overtake_each_other():
             refuses_alone(make, state)
 
 
+@pytest.mark.small(1)
 @pytest.mark.filterwarnings("ignore:.*skipped a sample")
 @pytest.mark.parametrize("bad", [0, 18])
 def test_one_ranks_state_says_nothing_of_the_bad_samples_of_others(picture_folder, bad):

@@ -50,6 +50,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_at_every_step_of_taking_a_batch_the_state_is_that_before_it(picture_folder, kind, monkeypatch):
     monkeypatch.setattr("seneca.epochs.progress.FOLD", 3)
@@ -79,6 +80,7 @@ def test_at_every_step_of_taking_a_batch_the_state_is_that_before_it(picture_fol
     assert [one for one in seen if one[0] != one[1]] == []
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_handler_saves_what_the_loop_does_not_have(picture_folder, kind):
     loader = loader_of(kind, picture_folder)

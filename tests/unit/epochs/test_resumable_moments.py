@@ -47,6 +47,7 @@ def test_the_batch_just_yielded_is_delivered_and_what_is_prepared_ahead_is_not(p
         assert state_format.unpacked(loader.state_dict()["done"]).sum() == min(5 * step, PICTURES)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("in_order", [True, False])
 def test_what_workers_have_made_and_nobody_was_given_is_not_delivered(name, in_order):
     loader = numbers(cache=name, num_workers=2, prefetch_factor=3, in_order=in_order)
@@ -75,6 +76,7 @@ def test_workers_that_answer_out_of_turn_leave_gaps_that_are_filled():
     assert flat(batches_of(resumed)) == [index for index in range(22) if index not in seen]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("native", [True, False])
 def test_after_a_break_the_state_stays_what_it_was_until_the_next_iter(picture_folder, name, native, workers):
@@ -169,6 +171,7 @@ def test_what_is_taken_on_the_way_is_delivered_when_it_is_handed_out():
     assert epoch.ended
 
 
+@pytest.mark.whole_size(shown_by="test_the_batch_just_yielded_is_delivered_and_what_is_prepared_ahead_is_not")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_batch_that_is_copied_ahead_is_not_delivered(monkeypatch, workers):
     class OfCuda:
@@ -212,6 +215,7 @@ def test_a_state_survives_torch_save_with_its_safe_loading(name, tmp_path):
 # --- samples that fail --------------------------------------------------------------------------
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_batch_that_has_failed_is_used_up_as_in_the_run_itself(workers):
     dataset = Numbers()
@@ -226,6 +230,7 @@ def test_a_batch_that_has_failed_is_used_up_as_in_the_run_itself(workers):
     assert flat(batches_of(resumed)) == list(range(8, 22)) == [index for batch in batches for index in batch]
 
 
+@pytest.mark.small(1)
 @pytest.mark.filterwarnings("ignore:.*skipped a sample")
 @pytest.mark.parametrize("on_error", ["skip", "raise"])
 @pytest.mark.parametrize("drop_last", [True, False])
@@ -266,6 +271,7 @@ def test_a_damaged_picture_is_not_met_again(picture_folder, name, on_error, drop
         assert not set(chain(*seen)) & set(chain(*resumed))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", ["native", "numbers", "plain"])
 def test_whether_the_epoch_is_over_is_under_torchdatas_key(picture_folder, name, kind):
     """As StatefulDataLoader has it. States are loaded with the key and without it."""

@@ -72,7 +72,7 @@ ALONE = {
 }
 
 
-@pytest.mark.small(4)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("options", ALONE.values(), ids=ALONE)
 def test_pictures_go_on_at_every_step_with_the_same_bits(picture_folder, name, options):
     options = {"cache": name, **options}
@@ -211,7 +211,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.small(8)
+@pytest.mark.small(3)
 @pytest.mark.parametrize("options", OTHERS.values(), ids=OTHERS)
 def test_any_dataset_goes_on_at_every_step_in_the_same_order(name, options):
     def make():
@@ -224,6 +224,7 @@ def test_any_dataset_goes_on_at_every_step_in_the_same_order(name, options):
     goes_on_everywhere(make, then=False)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("options", [{}, {"cache": None}, {"cache": None, "batch_size": None}])
 def test_a_generator_goes_on_for_any_dataset_too(name, options):
     def make():
@@ -283,6 +284,7 @@ class Unsized(Dataset):
         return index
 
 
+@pytest.mark.small(1)
 @pytest.mark.filterwarnings("ignore:.*has no length")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_dataset_without_a_length_goes_on_in_the_order_of_its_sampler(name, workers):

@@ -28,6 +28,7 @@ import seneca
 from seneca.epochs import state as state_format
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_batch_sampler_goes_on_in_torchs_loader(name, cache, shuffle):
@@ -91,6 +92,7 @@ def test_torchs_batch_sampler_over_a_plain_dataset_goes_on_in_its_place():
 # --- beside another job -------------------------------------------------------------------------
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("native", [True, False])
 def test_beside_another_job_the_rest_is_what_the_run_would_have_delivered(picture_folder, name, native):
     """The job is cut off at every step, and goes on as another process would, beside the one that stayed."""
@@ -125,6 +127,7 @@ def test_beside_another_job_the_rest_is_what_the_run_would_have_delivered(pictur
     assert substituted, "or nothing was put to the test"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("ranks", [None, 1, 3])
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("stays", [True, False])

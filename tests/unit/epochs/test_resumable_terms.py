@@ -9,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from resumable_jobs import PICTURES, TRAIN, Numbers, batches_of, flat, ids_of, numbers, pictures, sent
+from sizes import size
 from torch.utils.data import ConcatDataset, RandomSampler, Subset, SubsetRandomSampler
 
 import seneca
@@ -19,7 +20,9 @@ from seneca.errors import StateError
 # --- the same epoch under other terms -----------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=size(10, 25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data())
 def test_an_epoch_that_is_cut_into_pieces_delivers_each_sample_once(picture_folder, data):
     """Each piece has a batch size, a number of threads and terms of sharing of its own."""
@@ -66,6 +69,7 @@ def test_with_drop_last_the_rest_is_as_many_whole_batches_as_it_fills():
     assert len(set(seen + flat(rest))) == 22
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("then", [{}, {"share": "none"}, {"cache": None}])
 def test_who_shared_and_shares_no_more_and_the_other_way_round(picture_folder, name, native, then):
@@ -84,6 +88,7 @@ def test_who_shared_and_shares_no_more_and_the_other_way_round(picture_folder, n
         assert sorted(flat(batches_of(second))) == sorted(seen + rest)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("then", [{}, {"share": "none"}, {"cache": None}])
 def test_the_rest_has_one_order_however_often_it_is_resumed(picture_folder, name, native, then):
@@ -185,6 +190,7 @@ def test_a_state_is_refused_where_a_subset_has_other_indices(kind, loader_class)
 # --- where Seneca is off ------------------------------------------------------------------------
 
 
+@pytest.mark.small(1)
 @pytest.mark.filterwarnings("ignore:.*plain torch")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_plain_torch_goes_on_too_and_takes_what_seneca_has_saved(name, workers):

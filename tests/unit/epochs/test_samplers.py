@@ -45,6 +45,7 @@ def orders_of(sampler_of, name):
     yield "batch sampler", [index for batch in batches for index in batch]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     "sampler_of",
     [Reversed, lambda data: Odd(data, 2, 1, seed=3)],
@@ -55,6 +56,7 @@ def test_a_subclass_with_an_order_of_its_own_keeps_it(sampler_of, name):
         assert order == list(sampler_of(DATA)), way
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("base", [RandomSampler, SequentialSampler], ids=lambda base: base.__name__)
 def test_a_subclass_without_one_is_torchs(base, name):
     """It may say more of itself."""
@@ -158,6 +160,7 @@ def test_a_seed_that_states_of_generators_name_draws_nothing_and_distinguishes_t
 SOME = [5, 3, 20, 11, 0, 7, 2]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("seeded", [True, False])
 def test_alone_a_subset_has_torchs_order_and_leaves_its_generator_as_torch_does(seeded, workers, name):
@@ -172,6 +175,7 @@ def test_alone_a_subset_has_torchs_order_and_leaves_its_generator_as_torch_does(
     assert epochs(seneca.DataLoader, cache=name) == epochs(torch.utils.data.DataLoader)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("seeded", [True, False])
 @pytest.mark.parametrize("shares", [True, False])
 def test_an_epoch_of_a_subset_is_resumed(seeded, shares, name):
@@ -203,6 +207,7 @@ class Counts(list):
         return super().__iter__()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("shares", [True, False])
 @pytest.mark.parametrize("native", [True, False])
 def test_the_indices_of_a_subset_are_checked_at_most_once_an_epoch(native, shares, picture_folder, name):
@@ -241,6 +246,7 @@ def test_a_subset_is_known_if_it_has_some_samples_each_once(sampler, kind):
     assert kind_of(sampler, COUNT) is kind
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("indices", [[1, 2, 1, 2], [0, -1], [3, 3, 3]])
 def test_a_subset_with_repeats_is_delivered_as_it_is(indices, name):
     loader = seneca.DataLoader(DATA, 2, sampler=SubsetRandomSampler(indices), cache=name)

@@ -15,6 +15,7 @@ from seneca.errors import StateError
 # --- sizes and errors ---------------------------------------------------------------------------
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("count", [1, 22, 1000, 20_000])
 @pytest.mark.parametrize("options", [{}, {"cache": None}, {"shuffle": False}])
 @pytest.mark.parametrize("generator", [True, False])
@@ -48,6 +49,7 @@ def mid_epoch(**options):
     return loader.state_dict()
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [

@@ -63,7 +63,7 @@ def resident(*paths):
     return found
 
 
-@pytest.mark.small(6)
+@pytest.mark.small(3)
 @pytest.mark.parametrize("kind", MAPPED)
 def test_it_is_not_read(path, kind):
     value = MAPPED[kind](path)
@@ -72,6 +72,7 @@ def test_it_is_not_read(path, kind):
     assert resident(path, saved(path)) <= 2 * before
 
 
+@pytest.mark.small(5)
 @pytest.mark.parametrize("kind", MAPPED)
 def test_a_file_that_was_rewritten_is_another(path, kind):
     value = MAPPED[kind](path)
@@ -82,7 +83,7 @@ def test_a_file_that_was_rewritten_is_another(path, kind):
     assert fingerprint(value) != before
 
 
-@pytest.mark.small(5)
+@pytest.mark.small(2)
 @pytest.mark.parametrize("kind", [kind for kind in MAPPED if kind not in ("r", "part", "columns")])
 def test_what_is_written_through_it_counts(path, kind):
     """Also if its pages were written to before, and were not yet written out since."""
@@ -97,6 +98,7 @@ def test_what_is_written_through_it_counts(path, kind):
     assert len(seen) == 7
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("kind", ["r", "c", "from_file", "mmap"])
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_what_another_mapping_writes_counts_each_time(path, kind, in_memory):
@@ -138,6 +140,7 @@ def test_a_write_into_a_file_in_memory_counts():
         path.unlink()
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("kind", ["r", "r+", "c", "from_numpy"])
 def test_a_file_that_was_replaced_is_what_was_mapped(path, kind, tmp_path):
     """The path leads to another file then. The process goes on with the old one."""

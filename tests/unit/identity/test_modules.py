@@ -172,6 +172,7 @@ def test_a_module_that_is_not_loaded_counts_by_its_files_and_those_that_it_impor
     assert "seneca_test_package" not in sys.modules, "nothing is imported"
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize(
     ("more", "code", "counts"),
     [

@@ -141,7 +141,7 @@ def identities(seed, again=False):
     return json.loads(done.stdout)
 
 
-@pytest.mark.small(1)
+@pytest.mark.whole_size(shown_by="test_other_code_shares_whatever_the_seed")
 @pytest.mark.parametrize("name", DEPENDS)
 def test_code_that_depends_on_the_seed_of_hashes_shares_under_one_seed(name):
     first, again, other = (one[name] for one in (identities(1), identities(1, again=True), identities(2)))
@@ -153,7 +153,7 @@ def test_other_code_shares_whatever_the_seed(name):
     assert identities(1)[name] == identities(2)[name]
 
 
-@pytest.mark.whole_size(shown_by="test_code_that_depends_on_the_seed_of_hashes_shares_under_one_seed")
+@pytest.mark.whole_size(shown_by="test_other_code_shares_whatever_the_seed")
 def test_what_was_made_in_the_order_of_a_set_counts_as_it_is():
     names = {identities(seed)[NUMBERED][0] for seed in range(4)}
     assert len(names) > 1 and identities(1)[NUMBERED] == identities(1, again=True)[NUMBERED]

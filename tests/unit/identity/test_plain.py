@@ -23,7 +23,7 @@ plain = st.recursive(
 
 
 @given(plain, plain)
-@settings(deadline=None, max_examples=size(50, 150))
+@settings(deadline=None, max_examples=size(20, 150))
 def test_plain_values_are_the_same_when_they_are_written_the_same(first, second):
     # complex numbers are no exception: repr shows signed zeros and what is not a number
     assert (fingerprint(first) == fingerprint(second)) == (repr(first) == repr(second))
@@ -31,7 +31,7 @@ def test_plain_values_are_the_same_when_they_are_written_the_same(first, second)
 
 
 @given(plain, plain)
-@settings(deadline=None, max_examples=size(40, 100))
+@settings(deadline=None, max_examples=size(15, 100))
 def test_values_beside_what_is_not_plain_are_walked_to_the_same_end(first, second):
     one, two = fingerprint([first, len]), fingerprint([second, len])
     assert (one == two) == (repr(first) == repr(second))

@@ -48,7 +48,7 @@ def test_senecas_own_warnings_are_no_matter_of_items():
         assert changed(before) == set()
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("module", ["PIL.Image", "PIL.PngImagePlugin", "csv", "pandas", "torchvision"])
 def test_a_module_that_is_loaded_late_changes_nothing(module):
     source = (

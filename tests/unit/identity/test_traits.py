@@ -27,6 +27,7 @@ def traits(*numbers):
     return Fingerprinter(reads_only=True).identify(made(SOURCE.format(*numbers))).made_of.traits
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("place", range(6))
 def test_a_part_that_differs_is_named_and_no_other(place):
     one, other = traits(*[1] * 6), traits(*(2 if i == place else 1 for i in range(6)))

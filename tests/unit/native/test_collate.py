@@ -70,6 +70,7 @@ def test_a_view_is_a_tensor_that_is_saved_and_copied_alone():
     assert whole[1].sum() == 0 < whole[2].sum(), "written to, it is the batch that changes"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_items_are_those_of_torch(picture_folder, workers):
     dataset = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
@@ -147,6 +148,7 @@ def as_float(items):
     return [(image.float(), label) for image, label in items]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     "order", [{"shuffle": True}, {"sampler": [*range(30, 0, -1)]}], ids=["planned", "given"]
 )

@@ -76,6 +76,7 @@ def test_errors_come_in_their_place_and_iterating_goes_on():
     assert len(handed_out) == 5
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_loader_gives_batches_on_its_device(picture_folder, workers):
     pictures = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))

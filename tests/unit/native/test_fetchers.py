@@ -40,6 +40,7 @@ def fetchers():
     return [thread for thread in threading.enumerate() if thread.name == "seneca-fetch"]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_are_those_of_the_folder(bucket, picture_folder, workers):
     loader = loader_of(seneca.open(URL, CROP), num_workers=workers)
@@ -83,6 +84,7 @@ def test_what_is_no_jpeg_is_fetched_once_and_decoded_by_pillow(monkeypatch, pict
         assert {bucket.asked[url] for url in bucket.content} == {1}
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_object_that_changes_in_an_epoch_is_named(bucket, workers):
     batches = iter(loader_of(seneca.open(URL, CROP), num_workers=workers, shuffle=False))
@@ -112,6 +114,7 @@ def test_an_error_that_nobody_has_thought_of_ends_no_wait_for_ever(bucket, monke
         images_of(loader_of(dataset))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_closing_in_an_epoch_leaves_no_thread_and_no_request(bucket, workers):
     batches = iter(loader_of(seneca.open(URL, CROP), num_workers=workers))
@@ -126,6 +129,7 @@ def test_closing_in_an_epoch_leaves_no_thread_and_no_request(bucket, workers):
     assert bucket.at_a_time == 0
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("hangs", [True, "for ever"])
 def test_a_server_that_hangs_holds_up_no_closing(bucket, hangs):
     """A wait can be given up, or not even that: threads end when they come back, and bring nothing."""

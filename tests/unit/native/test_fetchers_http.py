@@ -142,6 +142,7 @@ def test_the_package_is_asked_for_nothing(bucket, picture_folder):
     assert len(bucket.clients) <= len(bucket.content)
 
 
+@pytest.mark.small(5)
 @pytest.mark.parametrize(
     "fault",
     [301, 403, 404, 429, 503, "another etag", "no etag", "longer", "shorter", "cut", "no answer", "rubbish"],
@@ -157,6 +158,7 @@ def test_what_fails_is_asked_of_the_package(bucket, picture_folder, fault):
     assert not bucket.how.is_off
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("fault", ["another part", "all of it"])
 def test_another_part_is_not_taken(bucket, picture_folder, fault):
     """It has the length that was asked for, or begins with what lies at the archive's beginning."""
@@ -213,6 +215,7 @@ def test_a_forked_child_has_connections_of_its_own(bucket, picture_folder):
     assert bucket.clients & before, "the connections of this process are open still"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("fault", [403, "no etag", "no answer"])
 def test_a_server_that_never_works_is_left(bucket, picture_folder, fault):
     bucket.faults = dict.fromkeys(bucket.content, fault)

@@ -65,6 +65,7 @@ def lengths(dataset):
     return [len(dataset.read(index)) for index in range(len(dataset))]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_epoch_in_the_archive_s_order_needs_few_requests(opened, picture_folder, workers):
     bucket, dataset = opened()
@@ -83,6 +84,7 @@ def test_stats_count_the_members_and_no_gaps(opened):
     assert loader.stats()["read_bytes"] == sum(lengths(dataset))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("batch_size", [8, 24])
 def test_a_shuffled_epoch_fetches_each_member_and_64_KiB_more_a_request_at_the_most(
     opened, picture_folder, batch_size
@@ -98,6 +100,7 @@ def test_a_shuffled_epoch_fetches_each_member_and_64_KiB_more_a_request_at_the_m
     assert len(ranges) < COUNT
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("between, are_joined", [(GAP - 10_000, True), (GAP, False)])
 def test_members_are_neighbours_up_to_64_KiB_apart(opened, between, are_joined):
     bucket, dataset = opened(between=between)
@@ -119,6 +122,7 @@ def refuse_what_covers(bucket, monkeypatch, at, status):
     monkeypatch.setattr(bucket, "get", get)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("status, why", [(500, "could not be fetched in 4 tries"), (400, "was refused by")])
 def test_one_member_that_cannot_be_fetched_takes_no_neighbour_with_it(opened, monkeypatch, status, why):
     bucket, dataset = opened()
@@ -158,6 +162,7 @@ def test_a_sample_that_comes_twice_is_fetched_once(opened):
     assert end - start < sum(lengths(dataset)[3:5]) + 2048
 
 
+@pytest.mark.small(1)
 @needs_redis
 @pytest.mark.parametrize("between", [0, 30_000])
 def test_what_other_hosts_have_is_not_fetched_and_may_part_neighbours(opened, tmp_path, between):

@@ -67,6 +67,7 @@ def items_of(pictures):
     return [(picture, n % 5) for n, picture in enumerate(pictures)]
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("count", [1, 2, 7])

@@ -88,6 +88,7 @@ def first_batches(loader):
     return found
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_samplers_are_asked_when_torch_asks_them(picture_folder, kind, workers):
@@ -176,6 +177,7 @@ def test_bad_pictures_are_left_out_if_they_are_to_be_skipped(picture_folder, wor
     assert lengths == [dataset.samples[5][0]] * 3 + [1]
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("kind", [kind for kind in SAMPLERS if kind not in ("without end", "of labels")])
 def test_a_resumed_epoch_is_the_rest_to_the_bit(picture_folder, kind):
     dataset = seneca.ImageFolder(picture_folder, CROP)
@@ -199,6 +201,7 @@ def test_a_resumed_epoch_is_the_rest_to_the_bit(picture_folder, kind):
             assert all(map(torch.equal, rest, whole[step + 1 :]))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("is_uniform", [True, False])
 def test_copies_of_other_jobs_serve_each_job_once(picture_folder, name, tmp_path, monkeypatch, is_uniform):
     monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "audit"))

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from partitions import AUGMENTED, DECODED, ENCODED, all_jobs, profiles
 from profiles import ROUND, round_profile
+from sizes import size
 
 from seneca.partition import (
     BOTTLENECK,
@@ -76,6 +77,7 @@ def page_cache_with_room_for(share):
     return bottleneck(profile, AUGMENTED, Jobs()).page_cache
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("share", [0.1, 0.4, 0.9])
 def test_the_page_cache_serves_as_a_simulated_one_does(share):
     rng, samples, hits = np.random.default_rng(3), 2000, []
@@ -190,7 +192,7 @@ GROWN = {
 
 
 @given(profiles, splits, all_jobs)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=size(20, 50), deadline=None)
 def test_the_least_ceiling_is_the_throughput_and_has_the_name(profile, split, jobs):
     found = bottleneck(profile, split, jobs)
     assert found.samples_per_s == pytest.approx(min(found.ceilings.values()))
@@ -203,7 +205,7 @@ def test_the_least_ceiling_is_the_throughput_and_has_the_name(profile, split, jo
 
 
 @given(profiles, splits, all_jobs)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=size(20, 50), deadline=None)
 def test_more_of_what_limits_gives_more_and_more_of_the_rest_nothing(profile, split, jobs):
     before = bottleneck(profile, split, jobs)
     others = [value for name, value in before.ceilings.items() if name != before.limited_by]
@@ -221,7 +223,7 @@ def test_more_of_what_limits_gives_more_and_more_of_the_rest_nothing(profile, sp
 
 
 @given(profiles, splits, all_jobs, st.floats(1.0, 10.0))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=size(20, 50), deadline=None)
 def test_throughput_never_falls_when_a_resource_grows(profile, split, jobs, factor):
     before = bottleneck(profile, split, jobs).samples_per_s
     for changed in (
@@ -234,7 +236,7 @@ def test_throughput_never_falls_when_a_resource_grows(profile, split, jobs, fact
 
 
 @given(profiles, all_jobs)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=size(10, 25), deadline=None)
 def test_more_memory_never_makes_the_best_split_worse(profile, jobs):
     # Every split of a grid keeps the same in twice the memory on a grid twice as fine; the stage, whose
     # need does not grow with it, is left out.
@@ -244,6 +246,7 @@ def test_more_memory_never_makes_the_best_split_worse(profile, jobs):
     assert solve(twice, alone, step=0.01).samples_per_s >= before * (1 - 2e-6)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("model", [BOTTLENECK, PAPER], ids=lambda model: model.name)
 @given(profile=profiles, jobs=all_jobs)
 @settings(max_examples=10, deadline=None)

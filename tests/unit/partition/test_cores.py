@@ -93,6 +93,7 @@ def test_a_number_is_from_one_to_the_most():
     assert [threads.follow(0.0, full=True) for _ in range(4)][-1] == 1
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("share", [0.3, 0.9, 1.0, 1.6, 2.0, 3.2, 7.7, 16.0])
 @pytest.mark.parametrize("full", [True, False])
 def test_a_steady_share_that_trembles_is_followed_once(share, full):

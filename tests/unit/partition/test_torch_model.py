@@ -89,6 +89,7 @@ def test_more_workers_than_cores_take_turns():
     )
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("cores", [1, 2, 4])
 def test_the_network_is_what_a_simulation_of_it_gives(cores):
     """Four workers, cores and one storage that serve first who came first, times that are exponential."""

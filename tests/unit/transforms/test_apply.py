@@ -159,6 +159,7 @@ def windows(picture, height, width):
     }
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize(
     ("crop", "padded"),
     [
@@ -209,6 +210,7 @@ def test_what_is_certain_to_happen_or_not(engine, transform, change):
     assert np.array_equal(pixels_of([transform], picture), change(picture))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("transform", [T.RandomVerticalFlip(0.25), T.RandomGrayscale(0.25)])
 def test_what_may_happen_happens_as_often_as_it_should(engine, transform):
     torch.manual_seed(4)
@@ -253,6 +255,7 @@ def test_hue_is_turned_and_saturation_and_value_stay(engine, turn):
     assert np.mean(off) < 4 and max(off) < 14  # Pillow's hue has 256 steps, up to 6 levels apart
 
 
+@pytest.mark.small(1)
 def test_the_adjustments_of_colour_come_in_every_order(engine):
     """Each order of three that cut off at 255 gives other pixels."""
     torch.manual_seed(9)
@@ -263,6 +266,7 @@ def test_the_adjustments_of_colour_come_in_every_order(engine):
     assert len(counts) == 6 and min(counts) >= 20  # 40 expected, deviation below 6
 
 
+@pytest.mark.small(1)
 def test_factors_are_drawn_uniformly_from_their_range(engine):
     torch.manual_seed(10)
     picture = np.full((1, 1, 3), 100, np.uint8)
@@ -340,6 +344,7 @@ def test_noise_is_normal_and_new_for_each_value(engine):
     assert np.abs(np.corrcoef(noise.numpy()) - np.eye(3)).max() < 0.06
 
 
+@pytest.mark.small(1)
 def test_rectangles_are_drawn_as_torchvision_draws_them(engine):
     """By its own arithmetic: area and log ratio uniform, the place too, no side as long as the picture's."""
     torch.manual_seed(3)

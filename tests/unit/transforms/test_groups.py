@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from oracle import pictures as portable
 from scipy.stats import binomtest, chisquare
+from sizes import size
 from torchvision_here import v1, v2
 
 from seneca import transforms as T
@@ -40,6 +41,7 @@ def one(*transforms):
     return key
 
 
+@pytest.mark.small(1)
 def test_all_or_none_of_a_list_are_applied(engine):
     drawn = results(T.RandomApply([INVERT, MIRROR], 0.3))
     both = one(INVERT, MIRROR)
@@ -48,23 +50,25 @@ def test_all_or_none_of_a_list_are_applied(engine):
 
 
 def test_one_of_several_is_applied_as_often_as_asked(engine):
+    rounds = size(800, 2000)
     four = [INVERT, T.Compose([BITS, MIRROR]), T.Compose([]), MIRROR]
-    drawn = results(T.RandomChoice(four, [1, 2, 3, 0]), 2000)
+    drawn = results(T.RandomChoice(four, [1, 2, 3, 0]), rounds)
     wanted = {one(INVERT): 1 / 6, one(BITS, MIRROR): 2 / 6, one(): 3 / 6}
     assert drawn.keys() == wanted.keys()
-    assert chisquare([drawn[key] for key in wanted], [2000 * p for p in wanted.values()]).pvalue > LUCK
+    assert chisquare([drawn[key] for key in wanted], [rounds * p for p in wanted.values()]).pvalue > LUCK
 
 
 def test_every_order_comes_equally_often(engine):
     dark, solar = T.ColorJitter(brightness=(0.5, 0.5)), T.RandomSolarize(100, 1)
     orders = [(dark, solar, INVERT), (dark, INVERT, solar), (solar, dark, INVERT)]
     orders += [(solar, INVERT, dark), (INVERT, dark, solar), (INVERT, solar, dark)]
-    drawn = results(T.RandomOrder([dark, solar, INVERT]), 600)
+    drawn = results(T.RandomOrder([dark, solar, INVERT]), size(300, 600))
     wanted = [one(*order) for order in orders]
     assert len(set(wanted)) == 6 and drawn.keys() == set(wanted)
     assert chisquare([drawn[key] for key in wanted]).pvalue > LUCK
 
 
+@pytest.mark.small(1)
 def test_groups_may_be_in_groups(engine):
     inner = T.RandomApply([T.RandomChoice([INVERT, BITS])], 0.5)
     drawn = results(T.RandomOrder([inner, MIRROR]))

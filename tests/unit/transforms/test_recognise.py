@@ -252,6 +252,7 @@ def assert_same_pixels(theirs):
 NORMALIZE = v1.Normalize(MEAN, STD)
 
 
+@pytest.mark.small(8)
 @pytest.mark.parametrize("v", BOTH)
 @pytest.mark.parametrize(
     "steps",
@@ -500,6 +501,7 @@ FOR_TENSORS = ("PILToTensor", "ToTensor")
 ONLY_V2 = ("RGB", "Identity", "ToImage", "ToPureTensor")
 
 
+@pytest.mark.small(6)
 @pytest.mark.parametrize(
     ("v", "name", "args"),
     [

@@ -74,6 +74,7 @@ def test_pillows_numbers_and_v2s_names_of_filters_are_recognised():
         assert compile_transform(recognise(theirs)) == compile_transform(ours)
 
 
+@pytest.mark.small(1)
 @BOTH
 def test_on_bytes_blurs_and_inversions_are_the_same_as_on_pictures(v):
     theirs = v.Compose([v.PILToTensor(), v.CenterCrop(20), v.GaussianBlur(5), v.RandomInvert()])
@@ -151,6 +152,7 @@ def test_v2s_elastic_transform_without_a_colour_is_refused():
     assert "ElasticTransform has fill=None" in recognise(steps)
 
 
+@pytest.mark.small(1)
 @BOTH
 def test_on_bytes_elastic_transforms_and_mixes_are_the_same_as_on_pictures(v):
     theirs = v.Compose([v.PILToTensor(), v.CenterCrop(20), v.ElasticTransform(), v.AugMix()])

@@ -244,6 +244,7 @@ def assert_kind_is_equal(native, made, what):
         assert target["boxes"].dtype == made[1]["boxes"].dtype and target.keys() == made[1].keys()
 
 
+@pytest.mark.small(20)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("what", ["mask", "boxes"])

@@ -39,6 +39,7 @@ def training(v, policy, erase, interpolation=MODES.BILINEAR):
     return v.Compose([*steps, v2.ToPureTensor()] if v is v2 else steps)
 
 
+@pytest.mark.small(3)
 @BOTH
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("erase", [0.0, 0.1])

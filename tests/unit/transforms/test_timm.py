@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from oracle import pictures as portable
 from scipy.stats import chi2_contingency, ks_2samp
+from sizes import size
 
 from seneca import transforms as T
 from seneca._core.codec import Codec
@@ -53,6 +54,7 @@ def pictures(engine, transform, draws):
     return [portable.augment(pipeline.steps, portable.Image.fromarray(PICTURE), rng) for rng in rngs]
 
 
+@pytest.mark.small(12)
 @pytest.mark.parametrize("name", TIMM_OPERATIONS)
 def test_both_engines_make_the_same_pictures_of_an_operation(name):
     for magnitude, p in ((2.0, 0.5), (8.0, 1.0)):
@@ -65,7 +67,7 @@ def test_both_engines_make_the_same_pictures_of_an_operation(name):
             assert ks_2samp(*shares).pvalue > 1e-3
             continue
         mine, other = (
-            collections.Counter(out.tobytes() for out in pictures(engine, recipe, 200))
+            collections.Counter(out.tobytes() for out in pictures(engine, recipe, size(100, 200)))
             for engine in ("native", "portable")
         )
         for key in mine:
@@ -79,7 +81,7 @@ def test_both_engines_choose_chains_by_their_weights(distinct):
     chains = [[("Invert", 1, 1)], [("Solarize", 1, 5)], [("Posterize", 1, 5), ("AutoContrast", 0.5, 1)]]
     recipe = T.TimmAugment(chains, [5, 1, 2], num_layers=2, distinct=distinct)
     mine, other = (
-        collections.Counter(out.tobytes() for out in pictures(engine, recipe, 3000))
+        collections.Counter(out.tobytes() for out in pictures(engine, recipe, size(1500, 3000)))
         for engine in ("native", "portable")
     )
     assert {*mine} == {*other} and len(mine) > 3
@@ -92,7 +94,7 @@ def test_both_engines_blend_chains_alike(deviation):
     parts = [(name, 1, 3) for name in ("Rotate", "Equalize", "ColorIncreasing", "SolarizeAdd")]
     recipe = T.TimmAugMix(parts, width=2, alpha=0.6, magnitude_std=deviation)
     changes = [
-        [np.abs(out - PICTURE.astype(int)).mean() for out in pictures(engine, recipe, 1500)]
+        [np.abs(out - PICTURE.astype(int)).mean() for out in pictures(engine, recipe, size(700, 1500))]
         for engine in ("native", "portable")
     ]
     assert ks_2samp(*changes).pvalue > 1e-3

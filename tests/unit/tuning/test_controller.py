@@ -16,6 +16,7 @@ import torch
 from engine import Process
 from PIL import Image
 from profiles import ROUND, round_profile
+from sizes import size
 
 import seneca
 from seneca import transforms as T
@@ -354,7 +355,7 @@ def test_without_a_folder_of_profiles_a_quick_look_does(picture_folder, monkeypa
 
 def busily(array):
     """The same, after some milliseconds of the CPU."""
-    until = time.thread_time() + 4e-3
+    until = time.thread_time() + size(2e-3, 4e-3)
     while time.thread_time() < until:
         pass
     return array
@@ -393,7 +394,7 @@ def test_storage_that_becomes_slow_moves_the_split():
         assert sum(map(len, loader)) > 0
     before = loader.stats()["cache"]
     assert before["split_changes"][0]["why"].startswith("by default: its samples are prepared in Python")
-    sounds.wait_s.value = 0.012
+    sounds.wait_s.value = size(0.006, 0.012)
     for _ in range(2):
         assert sum(map(len, loader)) > 0
     after = loader.stats()["cache"]
@@ -430,7 +431,7 @@ def test_what_pillow_decodes_says_nothing_of_what_threads_take(picture_folder):
 
 
 @pytest.mark.usefixtures("quickly")
-@pytest.mark.parametrize("path", ["native", "workers"])
+@pytest.mark.parametrize("path", size(["native"], ["native", "workers"]))
 def test_loaders_report_where_an_epoch_begins_and_ends(picture_folder, monkeypatch, path):
     reported, real_tick, real_begin = [], adapt.SplitController.tick, adapt.SplitController.begin
 

@@ -177,7 +177,7 @@ def test_it_lies_beside_the_segments_and_is_not_taken_for_one(segment_folder):
 
 def test_many_come_and_go_and_some_are_killed(path):
     """A loader that joined a file which another was removing would have a table of its own."""
-    seconds = size(1.5, 8)
+    seconds = size(0.8, 8)
     workers = [
         subprocess.Popen([sys.executable, "-c", COMES_AND_GOES, path, str(seed), str(seconds)])
         for seed in range(6)

@@ -212,6 +212,7 @@ def planted(request, host):
     os.rmdir(path) if request.param == "a folder" else os.unlink(path)
 
 
+@pytest.mark.small(2)
 def test_where_the_board_cannot_be_used_a_loader_takes_the_cores_that_there_are(host, planted, monkeypatch):
     monkeypatch.setattr(cores, "_warned_of", set())
     with pytest.warns(
@@ -261,6 +262,7 @@ def test_a_board_that_cannot_be_written_to_any_more_ends_no_job(host, monkeypatc
     assert not os.path.exists(core_table_path()), "nobody holds a row"
 
 
+@pytest.mark.small(2)
 def test_a_loader_with_a_number_of_its_users_says_nothing_of_a_board(host, planted, recwarn):
     assert Loader(host, most=8, is_auto=False).share.threads == 8
     assert not recwarn.list

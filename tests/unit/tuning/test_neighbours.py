@@ -90,6 +90,7 @@ def test_what_differs_is_named(folder):
     assert text.endswith("(job-0): size differs")
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("other", [Other(4), Sized(4, count=51)], ids=["another class", "another length"])
 def test_other_datasets_are_no_neighbours(folder, other):
     assert beside(Sized(3), other) == ""
@@ -100,11 +101,13 @@ def test_equal_datasets_in_two_caches_are_reported(folder):
     assert "it has another cache, '" in text
 
 
+@pytest.mark.whole_size(shown_by="test_what_differs_is_named")
 def test_many_jobs_are_counted(folder):
     text = beside(Sized(3), *(Sized(4 + k) for k in range(MOST_JOBS + 2)))
     assert text.count("size differs") == MOST_JOBS and text.endswith("; and 2 jobs more")
 
 
+@pytest.mark.whole_size(shown_by="test_what_differs_is_named")
 def test_both_jobs_are_named_by_explain_and_by_their_rows(folder):
     with (
         Process(training, Sized(3), "one", "auto") as one,

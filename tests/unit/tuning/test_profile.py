@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
+from sizes import size
 
 import seneca
 from seneca import transforms as T
@@ -27,7 +28,7 @@ def short(tmp_path, monkeypatch):
     """Measurements of a moment, kept in a folder of the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("STORAGE_S", "ALONE_S", "TOGETHER_S", "STEP_S"):
-        monkeypatch.setattr(measure, name, 0.2)
+        monkeypatch.setattr(measure, name, size(0.05, 0.2))
     monkeypatch.setattr(measure, "MEMORY_S", 0.02)
 
 
@@ -83,6 +84,7 @@ def test_another_transform_is_another_measurement(picture_folder):
     assert first.dataset == other.dataset and first.pipeline != other.pipeline
 
 
+@pytest.mark.whole_size(shown_by="test_another_transform_is_another_measurement")
 def test_a_profile_of_another_version_is_measured_anew(picture_folder):
     first = seneca.profile(picture_folder)
     path = measure.profile_path(first.host, first.dataset, first.pipeline)
@@ -92,6 +94,7 @@ def test_a_profile_of_another_version_is_measured_anew(picture_folder):
     assert again.version == first.version and Profile.load(path).version == first.version
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("home", ["/dev/null", "/proc/nowhere"])
 def test_without_a_home_it_is_measured_and_not_kept(picture_folder, monkeypatch, home):
     """As of users that services run as."""

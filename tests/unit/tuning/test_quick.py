@@ -22,6 +22,7 @@ def short(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "MEMORY_S", 0.02)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("cores", [1, 6, 64])
 def test_a_quick_look_measures_memory_without_taking_much(picture_folder, monkeypatch, cores):
     real, asked = host.memory_bytes_per_s, []

@@ -36,6 +36,7 @@ def stock(shared, *, sampler=None, **options):
 # What one job makes, another is served
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("dataset", [Drawn(), Sounds()], ids=["opaque", "staged"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_what_one_job_makes_another_is_served_once(dataset, workers, name):
@@ -60,6 +61,7 @@ def test_what_one_job_makes_another_is_served_once(dataset, workers, name):
         assert inside(name)["writing"] == 0 and inside(name)["payloads"]["augmented"] == 0
 
 
+@pytest.mark.whole_size(shown_by="test_what_one_job_makes_another_is_served_once")
 def test_subsets_share_what_they_have_in_common(name):
     parent = Drawn(24)
     loader = load(Subset(parent, range(16)), name)
@@ -72,6 +74,7 @@ def test_subsets_share_what_they_have_in_common(name):
         assert common and {item[0] for item in common} <= set(range(4, 16))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(("share", "served"), [("augmented", True), ("decoded", False), ("none", False)])
 def test_share_says_what_is_shared(share, served, name):
     loader = load(Sounds(), name, share=share, split="0-50-50")
@@ -113,6 +116,7 @@ def test_what_is_kept_serves_the_next_epoch_and_other_jobs(name):
 # Never another's bytes
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     "options",
     [{}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}],
@@ -140,6 +144,7 @@ def test_a_transform_that_is_changed_between_epochs_is_followed(options, name):
                 assert set(ours) & set(theirs)
 
 
+@pytest.mark.whole_size(shown_by="test_a_transform_that_is_changed_between_epochs_is_followed")
 @pytest.mark.parametrize("plans", [True, False], ids=["planned", "torch's sampler"])
 @pytest.mark.parametrize("explained", [True, False])
 def test_a_transform_that_is_changed_is_followed_in_torchs_loader(plans, explained, name):
@@ -177,6 +182,7 @@ def paint(path, level):
     Image.new("RGB", (20, 20), (level,) * 3).save(path, compress_level=0)  # of one size, whatever the level
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("how", ["seneca", "persistent", "stock", "stock persistent"])
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
 def test_a_file_that_is_changed_between_epochs_is_read_again(flat_pictures, how, split, name):

@@ -44,6 +44,7 @@ def test_the_loaders_process_wakes_its_own_thread():
     assert results.get(timeout=60) == (None, None)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("bytes_each", [0, 1 << 20])
 def test_a_killed_worker_breaks_off_no_other_workers_batches(bytes_each):
     """A queue of multiprocessing has one lock for all: who is killed holding it stops them all."""
@@ -84,6 +85,7 @@ def count_sockets(results, counted):
     counted.value = len(sockets())
 
 
+@pytest.mark.whole_size(shown_by="test_a_worker_keeps_no_end_of_the_other_workers_channels")
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_worker_that_is_spawned_gets_the_ends_of_one_channel(method):
     context, results = multiprocessing.get_context(method), Results()

@@ -27,6 +27,7 @@ class Odd(Drawn):
 
 
 # In the first batch it is not yet known what room one takes, nor tried again once one has been laid out.
+@pytest.mark.small(1)
 @pytest.mark.parametrize(("of_all", "unshared"), [(False, 10), (True, 24)])
 def test_items_that_cannot_be_laid_out_are_delivered_and_counted(of_all, unshared, name):
     loader = load(Odd(of_all), name, shuffle=False)
@@ -54,6 +55,7 @@ class Undecided(Sounds):
         return super().augment(array[1], rng)
 
 
+@pytest.mark.whole_size(shown_by="test_items_that_cannot_be_laid_out_are_delivered_and_counted")
 @pytest.mark.parametrize(("split", "encoded"), [("0-50-50", 0), ("50-50-0", 24)])
 def test_what_is_decoded_and_cannot_be_laid_out_is_not_kept(split, encoded, name):
     loader = load(Undecided(), name, split=split)
@@ -72,6 +74,7 @@ class Silent(Sounds):
         return np.zeros(3)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0", "0-0-100"])
 def test_samples_without_bytes_are_samples(split, name):
     loader = load(Silent(), name, split=split)
@@ -122,6 +125,9 @@ def digest(items):
     return [(index, len(tensor), int(tensor.sum())) for index, tensor in items]
 
 
+@pytest.mark.whole_size(
+    shown_by="test_items_larger_than_the_room_for_one_are_delivered_and_the_next_have_room"
+)
 def test_items_larger_than_the_whole_stage_are_delivered(name):
     loader = load(Growing(), name, cache_bytes="16KiB")
     with Job(Growing(), name, collate_fn=digest) as other:
@@ -154,6 +160,7 @@ def lose():
     raise LookupError("a row is lost")
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_exception_of_a_sample_is_the_users_and_gives_its_room_back(workers, name):
     loader = load(Fails(9, lose), name, shuffle=False, num_workers=workers)
@@ -167,6 +174,7 @@ def test_an_exception_of_a_sample_is_the_users_and_gives_its_room_back(workers, 
     assert [item[0] for item in next(batches)] == [0, 1, 2, 3]
 
 
+@pytest.mark.whole_size(shown_by="test_an_exception_of_a_sample_is_the_users_and_gives_its_room_back")
 def test_after_an_exception_iterating_goes_on_with_the_next_batch(name):
     with Job(Fails(9, lose), name) as other:
         other.begin()
@@ -204,6 +212,7 @@ class FailsLate(Sounds):
         return index
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("stage", ["decode", "augment", "label"])
 def test_an_exception_in_any_stage_leaves_nothing_half_written(stage, name):
     with Job(FailsLate(stage), name, split="30-30-40") as other:

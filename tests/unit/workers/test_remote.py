@@ -25,6 +25,7 @@ from seneca.workers.session import WorkersSession
 
 pytestmark = needs_redis
 COUNT = 40
+WORKERS = size(1, 2)
 
 
 def in_python(picture):
@@ -54,7 +55,7 @@ def host(tmp_path, monkeypatch):
     """Makes a loader on a host of its own; its caches are removed at the end."""
     numbers = itertools.count()
 
-    def make(data, remote, method="fork", workers=2, **options):
+    def make(data, remote, method="fork", workers=WORKERS, **options):
         own = tmp_path / f"host-{next(numbers)}"
         own.mkdir(mode=0o700)
         monkeypatch.setenv("SENECA_DIR", str(own))
@@ -80,6 +81,7 @@ def asked(loader, server):
 WAYS = size([("fork", 1), ("fork", 0)], [("fork", 2), ("spawn", 1), ("forkserver", 1), ("fork", 0)])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("method, workers", WAYS)
 def test_what_one_host_has_read_no_other_reads(folder, truth, server, host, method, workers):
     wanted = sorted(truth.values())
@@ -102,6 +104,7 @@ def test_what_one_host_has_read_no_other_reads(folder, truth, server, host, meth
     assert counts["bytes"] >= loaders.count(second) * first.stats()["read_bytes"] and counts["get_s"] > 0
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("is_archive", [False, True])
 def test_hosts_on_either_path_serve_each_other(folder, truth, server, host, tmp_path, is_archive):
     if is_archive:
@@ -140,6 +143,7 @@ def test_a_server_that_dies_costs_reads_from_storage(folder, truth, server, host
     server.start()
 
 
+@pytest.mark.whole_size(shown_by="test_a_server_that_dies_costs_reads_from_storage")
 def test_a_server_that_answers_nothing_costs_reads_from_storage(folder, truth, server, host):
     loader = host(seneca.ImageFolder(folder, in_python), server.url, persistent_workers=True)
     assert items(loader) == sorted(truth.values())
@@ -178,12 +182,13 @@ def test_what_another_host_left_damaged_is_read_from_storage_and_not_kept(folder
     data = seneca.ImageFolder(folder, in_python)
     plant(server, data, lambda whole: whole[:10])
     loader = host(data, server.url, split=split, cache_bytes="8MiB")
-    for epoch in range(3):
+    for epoch in range(size(2, 3)):
         assert items(loader) == sorted(truth.values()), epoch
     assert loader.stats()["damaged"] == 0, "no host's damage got into this host's cache"
     assert loader.stats()["read_bytes"] >= sum(path.stat().st_size for path in folder.rglob("*.jpg"))
 
 
+@pytest.mark.whole_size(shown_by="test_what_another_host_left_damaged_is_read_from_storage_and_not_kept")
 def test_a_piece_of_an_archive_with_another_length_is_not_taken(folder, truth, server, host, tmp_path):
     with tarfile.open(tmp_path / "all.tar", "w") as archive:
         for path in sorted(folder.rglob("*.jpg")):
@@ -194,6 +199,7 @@ def test_a_piece_of_an_archive_with_another_length_is_not_taken(folder, truth, s
     assert items(host(data, server.url)) == sorted(truth.values())
 
 
+@pytest.mark.whole_size(shown_by="test_what_another_host_left_damaged_is_read_from_storage_and_not_kept")
 @pytest.mark.small(1)
 @pytest.mark.parametrize("lie", ["x" * 200, "", "garbage"])
 def test_a_server_that_lies_serves_no_byte(folder, truth, server, host, lie):
@@ -249,7 +255,7 @@ def test_torch_s_own_loader_shares_with_other_hosts_too(folder, truth, server, m
     order = torch.utils.data.RandomSampler(shared)
     batches = seneca.OpportunisticBatchSampler(order, batch_size=8, drop_last=False)
     loader = torch.utils.data.DataLoader(
-        shared, batch_sampler=batches, num_workers=2, multiprocessing_context="fork"
+        shared, batch_sampler=batches, num_workers=WORKERS, multiprocessing_context="fork"
     )
     for _ in range(2):
         assert items(loader) == sorted(truth.values())
@@ -283,7 +289,7 @@ def test_tallies_of_workers_and_epochs_add_up():
     assert tallies.added_to({"b": none}) == {"b": none}
 
 
-@pytest.mark.parametrize("path", ["native", "workers", "this process"])
+@pytest.mark.parametrize("path", size(["native"], ["native", "workers", "this process"]))
 def test_what_comes_from_servers_and_goes_there_is_reported_to_the_split_s_controller(
     folder, server, host, path
 ):

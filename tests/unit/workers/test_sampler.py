@@ -8,6 +8,7 @@ import pytest
 import torch
 from engine import NONE
 from shared_items import BATCH, Drawn, Job, assert_each_once, flat, inside, load, planned
+from sizes import size
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -148,6 +149,7 @@ def order_beside(name, shared, loader):
     return order
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("is_planned", [True, False])
 @pytest.mark.parametrize("sequence", SEQUENCES)
 def test_a_shuffled_job_does_not_follow_the_order_of_one_in_sequence(name, sequence, is_planned):
@@ -192,9 +194,9 @@ FOLDS = {
 }
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
-@pytest.mark.parametrize("fold", FOLDS)
+@pytest.mark.parametrize("workers", size([0], [0, 2]))
+@pytest.mark.parametrize("kind", size([torch.tensor], [list, np.array, torch.tensor]))
+@pytest.mark.parametrize("fold", size(["two folds"], FOLDS))
 def test_jobs_with_subsets_in_random_order_share_and_get_exactly_their_own(name, fold, kind, workers):
     mine, others = FOLDS[fold]
     options = {"shuffle": None, "num_workers": workers, "cache_bytes": "2MiB"}

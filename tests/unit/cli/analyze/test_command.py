@@ -83,6 +83,7 @@ def test_a_script_that_is_killed_gives_the_shells_status_and_what_there_was(tmp_
     assert "the training step waits" in err
 
 
+@pytest.mark.whole_size(shown_by="test_ctrl_c_is_the_scripts_and_what_there_was_is_said")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_signals_are_passed_on(tmp_path, number):
     script = """
@@ -98,6 +99,7 @@ def test_signals_are_passed_on(tmp_path, number):
     assert (process.returncode, err) == (5, NO_LOADER)
 
 
+@pytest.mark.whole_size(shown_by="test_ctrl_c_is_the_scripts_and_what_there_was_is_said")
 @pytest.mark.small(1)
 @pytest.mark.parametrize("way", ["terminal", "timeout", "another group"])
 def test_the_script_gets_one_interrupt_however_it_comes(tmp_path, way):
@@ -169,7 +171,7 @@ def test_a_terminals_quit_is_the_scripts_and_what_there_was_is_said(tmp_path, sc
     assert not list(scratch_folder.iterdir())
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     ("command", "text"),
     [
@@ -196,6 +198,7 @@ def test_a_script_without_a_loader_is_one_line_and_status_2(tmp_path, command, t
     assert err.startswith(f"seneca analyze: {text}") and err.count("\n") == 1
 
 
+@pytest.mark.whole_size(shown_by="test_a_script_without_a_loader_is_one_line_and_status_2")
 @pytest.mark.parametrize("option", ["--json", "--html"])
 def test_a_file_that_cannot_be_written_is_reported_before_the_script_starts(tmp_path, option):
     status, out, err = run(tmp_path, SCRIPT, "0", "x", flags=[option, "missing/found"])
@@ -223,6 +226,7 @@ FILES = f"""
 """
 
 
+@pytest.mark.whole_size(shown_by="test_it_says_for_what_the_step_waits_and_passes_on_the_status")
 def test_deep_ends_with_what_each_loader_would_give(tmp_path):
     status, out, err = run(tmp_path, FILES, flags=["--deep", "--json", "found.json"])
     assert (status, out) == (0, "step\n" * 65)
@@ -233,7 +237,7 @@ def test_deep_ends_with_what_each_loader_would_give(tmp_path):
     assert 50 < profile.step_per_s < 400
 
 
-@pytest.mark.whole_size(shown_by="test_deep_ends_with_what_each_loader_would_give")
+@pytest.mark.whole_size(shown_by="test_it_says_for_what_the_step_waits_and_passes_on_the_status")
 def test_deep_says_that_the_script_was_too_short(tmp_path):
     status, _, err = run(tmp_path, SCRIPT, "0", "x", flags=["--deep"])
     assert status == 0

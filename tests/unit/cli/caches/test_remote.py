@@ -109,6 +109,7 @@ def test_for_other_hosts_it_makes_a_password_and_keeps_it(tmp_path):
     assert passwords[0] == passwords[1] and len(passwords[0]) > 20
 
 
+@pytest.mark.whole_size(shown_by="test_for_this_host_alone")
 @needs_redis
 def test_files_that_were_there_are_closed_to_others(tmp_path):
     (tmp_path / "users.acl").touch(0o644)
@@ -116,6 +117,7 @@ def test_files_that_were_there_are_closed_to_others(tmp_path):
         assert (tmp_path / "users.acl").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.whole_size(shown_by="test_for_other_hosts_it_makes_a_password_and_keeps_it")
 @needs_redis
 def test_a_password_of_the_users_and_none(tmp_path):
     with Served(tmp_path, "--bind", "0.0.0.0", SENECA_REMOTE_PASSWORD="mine") as served:
@@ -139,6 +141,7 @@ def test_with_a_certificate_it_speaks_tls_and_nothing_else(tmp_path):
         assert not served.client().ping(0)
 
 
+@pytest.mark.whole_size(shown_by="test_copies_make_room_for_files_and_no_file_for_copies")
 @needs_redis
 def test_memory_is_what_was_asked_for(tmp_path):
     with Served(tmp_path) as served:
@@ -186,6 +189,7 @@ def test_a_folder_that_others_may_change_is_refused(tmp_path):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.whole_size(shown_by="test_a_folder_that_others_may_change_is_refused")
 @as_root
 def test_a_folder_and_a_password_of_another_user_are_refused(tmp_path):
     folder = tmp_path / "planted"
@@ -198,6 +202,7 @@ def test_a_folder_and_a_password_of_another_user_are_refused(tmp_path):
     assert f"{folder}/password belongs to another user, " in refused_by(folder, tmp_path)
 
 
+@pytest.mark.whole_size(shown_by="test_a_folder_that_others_may_change_is_refused")
 @needs_redis
 def test_a_planted_link_is_not_written_through(tmp_path):
     (tmp_path / "mine").write_text("precious")
@@ -213,6 +218,7 @@ def test_without_a_server_it_says_what_to_install(tmp_path):
     assert "neither valkey-server nor redis-server is installed; apt-get install redis-server" in done.stderr
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -246,6 +252,7 @@ def printed(*options):
     return done.stdout
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_unit_of_systemd(tmp_path, tls):
     options = ("--tls-cert", "/etc/my.crt", "--tls-key", "/etc/my.key") if tls else ()
@@ -277,6 +284,7 @@ def manifests(*options):
     return [head, *map(json.loads, text[len(head) :].split("---\n"))]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("tls", [False, pytest.param(True, marks=needs_tls)])
 @needs_redis
 def test_what_a_pod_runs_is_a_server_that_asks_for_the_secret(tmp_path, tls):

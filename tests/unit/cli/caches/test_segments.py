@@ -81,6 +81,7 @@ def test_prune_leaves_what_is_used_and_what_is_kept():
         assert f"removed {name_of(place)} (kept, " in printed("prune", "--kept") and not place.exists
 
 
+@pytest.mark.whole_size(shown_by="test_prune_leaves_what_is_used_and_what_is_kept")
 @in_a_shm_of_its_own
 def test_prune_to_a_size_leaves_what_was_used_most():
     with contextlib.ExitStack() as stack:
@@ -243,6 +244,7 @@ def test_the_names_of_files_are_no_markup():
     assert "[red]a" in text and "b\ufffd[31m" in text and "\x1b" not in text + printed("prune", "--dry-run")
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("command", ["stat", "rm"])
 def test_bad_use_is_one_line_and_status_2(command, place):
     assert printed(command, "no-such", status=2) == (

@@ -17,6 +17,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("folder", ["caches", "/{tmp}/missing"])
 def test_an_unfit_folder_is_one_line_and_status_2(tmp_path, monkeypatch, command, folder):

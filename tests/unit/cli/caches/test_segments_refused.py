@@ -71,6 +71,7 @@ def test_another_user_s_cache_is_said_to_be_theirs():
         assert printed("stat", name, status=0).startswith(f"{name}: in use")
 
 
+@pytest.mark.whole_size(shown_by="test_another_user_s_cache_is_said_to_be_theirs")
 @needs_root
 @in_a_shm_of_its_own
 def test_a_file_of_another_user_s_in_the_place_of_one_s_own_is_refused():
@@ -96,6 +97,7 @@ def test_what_cannot_be_read_is_status_2_with_the_remedy():
         )
 
 
+@pytest.mark.whole_size(shown_by="test_another_user_s_cache_is_said_to_be_theirs")
 @needs_root
 @in_a_shm_of_its_own
 def test_where_the_right_to_remove_lacks_nothing_is_lost():

@@ -44,6 +44,7 @@ def job(folder, name, transform):
     return loader.stats()["served"]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(("split", "form"), [("0-100-0", "decoded"), ("100-0-0", "encoded")])
 def test_a_job_that_comes_finds_all_of_it(picture_folder, name, split, form):
     result = run(picture_folder, name, "--split", split, "--keep", "2min", "--workers", 1)
@@ -124,6 +125,7 @@ def test_what_is_not_kept_is_counted_with_the_reason(picture_folder, name):
     assert f"the cache {name} was there already: its size (64 KiB) and its split stay" in again
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("memory", ["1B", "4KiB"])
 def test_a_memory_in_which_nothing_fits_makes_no_cache(picture_folder, name, memory):
     command = ["warm", str(picture_folder), "--cache", name, "--memory", memory, "--split", "0-100-0"]
@@ -142,6 +144,7 @@ def test_a_cache_in_which_nothing_fits_stays_if_another_made_it(picture_folder, 
         assert find(name).state is State.IN_USE
 
 
+@pytest.mark.whole_size(shown_by="test_what_is_not_kept_is_counted_with_the_reason")
 def test_what_is_kept_for_no_time_is_said_to_go(picture_folder, name):
     result = run(picture_folder, name, "--keep", "0s")
     assert result.exit_code == 0 and "--keep 0s does not keep it" in result.output
@@ -164,6 +167,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     ("transform", "words"),
     [("raises", "KeyError"), ("no_tensor", "TypeError"), ("of_many_shapes", "RuntimeError")],
@@ -200,6 +204,7 @@ def test_broken_pictures_are_counted_and_passed_over(picture_folder, name):
     assert result.exit_code == 0 and "1 pictures cannot be read" in result.output
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

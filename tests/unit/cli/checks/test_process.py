@@ -42,6 +42,7 @@ def test_a_core_that_cannot_be_loaded_is_a_problem(planted, says, monkeypatch):
     says(process.core(planted.host), "problem", "seneca._core.codec", "libjpeg62-turbo")
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("soft", "hard", "verdict", "remedy"),
     [

@@ -48,6 +48,7 @@ def test_a_plan_says_what_the_solver_found(saved):
     assert "More cores would not help." in now["answers"]
 
 
+@pytest.mark.whole_size(shown_by="test_what_changes_a_script_is_predicted")
 def test_a_plan_is_shown_beside_what_would_be_instead(saved):
     what_if = "memory=64GiB cores=16 jobs=4 storage=1GB/s"
     result = RUN.invoke(app, ["plan", "--profile", str(saved), "--step", "900", "--what-if", what_if])
@@ -185,6 +186,7 @@ def test_the_papers_model_can_be_asked(saved):
     assert RUN.invoke(app, ["plan", "--profile", str(saved), "--model", "paper"]).exit_code == 0
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

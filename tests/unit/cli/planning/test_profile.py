@@ -51,6 +51,7 @@ def test_a_folder_is_measured_and_shown(picture_folder, short, tmp_path):
     assert json.loads(planned.stdout)["now"]["cores"] == found.cores
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -100,6 +101,7 @@ def test_what_cannot_be_profiled_is_one_line_and_status_2(
     assert result.stderr.startswith(f"seneca profile: {message}") and result.stderr.count("\n") == 1
 
 
+@pytest.mark.whole_size(shown_by="test_a_folder_is_measured_and_shown")
 def test_a_module_of_the_current_folder_is_found_and_the_path_is_as_it_was(
     picture_folder, short, tmp_path, monkeypatch
 ):

@@ -80,6 +80,7 @@ def test_another_loader_is_no_quantity():
     assert parse_what_if("jobs=3 loader=seneca") == WhatIf({"jobs": 3}, loader="seneca")
 
 
+@pytest.mark.small(5)
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -172,7 +172,7 @@ def test_up_says_whether_there_was_anything_to_read():
 # --- the server
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def exporter():
     """The address of an exporter in a process of its own."""
     command = [sys.executable, "-m", "seneca.cli", "metrics", "--port", "0"]
@@ -271,6 +271,7 @@ def test_an_exporter_of_ipv6_names_its_address():
         assert re.fullmatch(r"http://\[::1\]:\d+/metrics", metrics._url(server))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

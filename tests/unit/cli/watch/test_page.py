@@ -52,6 +52,7 @@ def test_the_page_needs_nothing_else():
     assert "prefers-color-scheme: dark" in text
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("jobs", [1, 2, 8, 25])
 def test_each_job_has_a_line_a_row_and_a_name(jobs):
     text = written(recorded(jobs))

@@ -78,6 +78,7 @@ def test_an_idle_job_gets_nothing():
     assert track.points[7] == (0.0,) * (FIRST_CAUSE + len(CAUSES))
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("snapshots", [19, 20, 21, 40, 97, 1000])
 def test_however_long_it_was_watched_there_are_few_points(snapshots):
     recording = recorded(*steady(snapshots), most_points=10)

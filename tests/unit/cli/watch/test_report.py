@@ -15,6 +15,7 @@ from seneca.cli.watch import report
 RUN = CliRunner()
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -221,6 +221,7 @@ def test_json_of_what_is_not_known_is_null():
 # --- the command
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -265,6 +266,7 @@ def ended_well(watching):
     assert watching.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.whole_size(shown_by="test_jobs_that_run_are_shown")
 def test_where_there_is_no_terminal_the_table_is_printed_again_and_again():
     with Place(100) as place:
         place.attach()

@@ -49,6 +49,7 @@ class RowsByHelper(Rows):
             return Image.open(file).convert("RGB")
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", [Rows, RowsByHelper])
 def test_a_dataset_that_opens_pictures_by_path_is_advised_to_use_picture_list(kind):
     grade = inspect_dataset(kind([("a.jpg", 1)]))

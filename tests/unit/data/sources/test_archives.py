@@ -52,6 +52,7 @@ def test_folders_are_classes_in_the_order_of_an_image_folder(tmp_path):
     assert bytes_of(listing) == [name.encode() for name in listing.names]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_any_order_of_members_gives_the_order_of_folders(tmp_path, depth):
     """Names with characters that sort before and after a slash, and nested folders."""

@@ -96,6 +96,7 @@ def test_urls_and_files_are_not_one_dataset(bucket, tmp_path):
         seneca.open([ROOT, str(tmp_path / "x.tar")])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("as_", ["one", "range", "pattern"])
 def test_members_of_archives_are_pieces(bucket, picture_folder, as_):
     if as_ == "one":

@@ -5,6 +5,7 @@ import tarfile
 
 import pytest
 from shard_files import write_shard
+from sizes import size as at_size
 
 from seneca.data.sources import indexes
 from seneca.data.sources.archives import list_archives
@@ -23,7 +24,7 @@ def index(path, samples, first="v1.2"):
     path.write_text("\n".join([f"{first} {len(lines)}", *lines, ""]))
 
 
-NAMES = [name for n in range(1000) for name in (f"{n:04}.cls", f"{n:04}.jpg")]
+NAMES = [name for n in range(at_size(300, 1000)) for name in (f"{n:04}.cls", f"{n:04}.jpg")]
 
 
 @pytest.fixture
@@ -94,6 +95,7 @@ def with_names_of_several_words(samples, size):
     return [[(e, o, s, f"a {n}") for e, o, s, n in sample] for sample in samples]
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     "change",
     [

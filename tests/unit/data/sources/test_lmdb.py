@@ -17,9 +17,9 @@ from seneca.testing import make_pictures
 CROP = T.Compose([T.RandomResizedCrop(32), T.ToTensor()])
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return seneca.ImageFolder(make_pictures(tmp_path / "pictures", count=40, classes=3), CROP)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return seneca.ImageFolder(make_pictures(tmp_path_factory.mktemp("pictures"), count=40, classes=3), CROP)
 
 
 def write(folder, path, subdir=True):
@@ -51,6 +51,7 @@ def epoch(dataset, **options):
     return [(images.clone(), labels.clone()) for images, labels in loader]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("subdir", [True, False])
 def test_batches_are_those_of_the_folder(folder, tmp_path, subdir):
     path = write(folder, tmp_path / "all.lmdb", subdir)
@@ -112,7 +113,7 @@ def test_what_a_database_is(folder, tmp_path):
     write(folder, tmp_path / "all")
     write(folder, tmp_path / "all.mdb", subdir=False)
     assert is_database(str(tmp_path / "all")) and is_database(str(tmp_path / "all.mdb"))
-    assert not is_database(str(tmp_path / "pictures")) and not is_database("train.tar")
+    assert not is_database(folder.root) and not is_database("train.tar")
 
 
 def test_the_package_is_not_needed(folder, tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ def values(data):
     return [(one.key, data[one.offset : one.offset + one.length]) for one in found]
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize("seed", range(size(8, 200)))
 def test_values_are_those_that_lmdb_finds(tmp_path, seed):
     """Of trees with one level and several, with pages that were freed, and with values of every size."""

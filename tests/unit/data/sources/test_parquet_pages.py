@@ -129,6 +129,7 @@ def test_a_file_that_ends_early_is_damaged():
         walk(*whole, values=20, cut=7)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("level", [0, 1])
 def test_mutated_pages_give_an_error_or_pieces_within_the_file(second, level):

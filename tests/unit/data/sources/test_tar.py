@@ -211,7 +211,7 @@ def test_extended_headers_of_solaris_are_those_of_pax():
 
 def test_a_header_of_a_hundred_thousand_words_is_read_once():
     """Each word was once copied with all that follow it: 30 seconds for 1 MiB."""
-    text = word(b"a=b") * 100_000
+    text = word(b"a=b") * size(20_000, 100_000)
 
     class Counted(bytes):
         """Bytes that count how many of them are copied."""
@@ -242,7 +242,7 @@ def test_damage_is_an_error_or_the_members_are_within_the_archive(tmp_path):
     sound = path.read_bytes()
     headers = [at for at in range(0, len(sound), 512) if sound[at + 257 : at + 262] == b"ustar"]
     read = failed = 0
-    for _ in range(size(800, 4000)):
+    for _ in range(size(400, 4000)):
         data = bytearray(sound)
         for at in rng.choice(headers, 2).tolist():
             for place in rng.integers(0, 512, rng.integers(1, 4)).tolist():
@@ -259,4 +259,4 @@ def test_damage_is_an_error_or_the_members_are_within_the_archive(tmp_path):
         except SourceError as error:
             assert str(path) in str(error)
             failed += 1
-    assert min(read, failed) > size(20, 100)
+    assert min(read, failed) > size(10, 100)
