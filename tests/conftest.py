@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import simplejpeg
+import torch
 import torch.utils.data
 from between_tests import pytest_runtest_call, pytest_runtest_teardown
 from PIL import Image
@@ -43,6 +44,9 @@ __all__ = [  # hooks count where a conftest has them
 # classes. Those that are about another method name it.
 multiprocessing.set_start_method("fork", force=True)
 
+# One test has one core. OpenMP's other threads would spin there for each small tensor.
+torch.set_num_threads(1)
+
 gc.disable()  # what is imported and collected stays
 
 REPOSITORY = Path(__file__).parent.parent
@@ -51,10 +55,15 @@ ARCHIVE = REPOSITORY.parent / "shared" / "data" / "imagenet-sample.tar"
 
 @pytest.fixture(scope="session", autouse=True)
 def loaded() -> None:
-    """What torch imports in the first epoch of a process, and in that of a loader with workers.
+    """What torch and Seneca import in the first epoch of a process, and in that of a loader with workers.
 
     A test's worker that dies meanwhile would break the import off where it is, and leave modules half made.
+    Each process that a test forks would import it again, and find out again what is installed.
     """
+    import seneca.loader  # noqa: F401
+    from seneca.identity import fingerprint
+
+    fingerprint(torch.relu)
     for _ in torch.utils.data.DataLoader([0, 1], num_workers=1, multiprocessing_context="fork"):
         pass
 

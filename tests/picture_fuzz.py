@@ -6,12 +6,14 @@ natively with several crops, in stages with a transform in Python, and with on_e
     python tests/picture_fuzz.py --count 20000               files of all formats
     python tests/picture_fuzz.py --seed 7 --first 4711 --count 1 --keep folder      one again, kept there
 
-Each file has a number. The seed and the number make the same file again.
+Each file has a number. The seed and the number make the same file again. Those of the whole size
+need SENECA_TEST_ALL=1.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import io
 import os
 import random
@@ -73,6 +75,7 @@ class Difference(NamedTuple):
 # -- Files --
 
 
+@functools.cache
 def sources() -> dict[str, list[bytes]]:
     """Sound files by format: what Pillow can save and read again here, and the awkward ones that it reads."""
     Image.init()

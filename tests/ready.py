@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import json
 import multiprocessing.process
 import os
@@ -35,13 +36,14 @@ class Server:
     """The process that forks. It ends with the one that began it.
 
     ``environment``: what it has besides. What takes effect as a process begins, it has for all its scripts.
+    ``modules``: what it has imported besides torch.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None, *, modules: Sequence[str] = ()) -> None:
         self._socket, there = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with there:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(there.fileno())],
+                [sys.executable, __file__, str(there.fileno()), *modules],
                 pass_fds=[there.fileno()],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **(environment or {})},
             )
@@ -214,6 +216,8 @@ if __name__ == "__main__":
     import torch.utils.data  # noqa: F401
 
     sys.path.pop(0)  # this file's
+    for _module in sys.argv[2:]:
+        importlib.import_module(_module)
     multiprocessing.set_start_method("fork")  # a script that came with -c has no module that another imports
     gc.freeze()  # at its end each script would look at all objects of torch, and copy the memory they lie in
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the tests

@@ -79,6 +79,7 @@ def test_jobs_hear_a_ctrl_c_where_the_tests_run_in_the_background(tmp_path):
     assert "2 passed" in run.stdout, run.stdout
 
 
+@pytest.mark.whole_size(shown_by="test_processes_that_do_not_end_are_killed_and_named")
 @pytest.mark.small(1)
 @pytest.mark.parametrize("guarded", [True, False])
 def test_a_worker_that_dies_after_its_test_strikes_no_other(tmp_path, guarded):

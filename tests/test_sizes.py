@@ -44,6 +44,7 @@ def test_each_value_of_each_parameter_is_covered_by_few_sets():
     assert covering({1: {"a": 1}}) == [1]
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("whole", "named", "passed"),
     [("", "", "6 passed, 15 deselected"), ("1", "", "21 passed"), ("", "::test_marked", "7 passed")],
@@ -54,6 +55,7 @@ def test_a_run_has_its_size(tmp_path, whole, named, passed):
     assert named or ("rounds: 8" if whole else "rounds: 3") in out
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("other", ["test_nothing", "test_that_takes_long"])
 def test_what_is_left_out_names_a_test_that_is_run(tmp_path, other):
     out = run(tmp_path, TESTS.replace('shown_by="test_rounds"', f'shown_by="{other}"'))

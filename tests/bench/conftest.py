@@ -1,9 +1,17 @@
-"""The benchmarks' C programs, compiled in a third of the time: how fast they are is not what is tested."""
+"""The benchmarks' C programs, compiled in a third of the time: how fast they are is not what is tested.
 
+At the small size their jobs are forks, which have torch already.
+"""
+
+import multiprocessing
 import os
 from collections.abc import Iterator
+from types import SimpleNamespace
 
+import jobs
 import pytest
+import torch
+from sizes import WHOLE
 
 # They all have csrc/ in them. An object is compiled once; the next programs have links to it.
 KEEPS = """#!/bin/bash
@@ -24,3 +32,17 @@ def quickly_compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setenv("SENECA_CFLAGS", os.environ.get("SENECA_CFLAGS", "") + " -O0")
         patch.setenv("CC", str(compiler))
         yield
+
+
+@pytest.fixture(autouse=True)
+def quickly_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    if WHOLE:
+        return
+    run, fork = jobs._run, multiprocessing.get_context("fork")
+
+    def run_in_a_fork(*arguments: object) -> None:
+        torch.set_num_threads(1)  # OpenMP's threads are the parent's and did not come along
+        run(*arguments)
+
+    monkeypatch.setattr(jobs, "_run", run_in_a_fork)
+    monkeypatch.setattr(jobs, "multiprocessing", SimpleNamespace(get_context=lambda _: fork))

@@ -61,6 +61,7 @@ SMALL = bench_sampling.Size(samples=2000, batch=8, epochs=2)
 UNDER_WAY = 0.015  # of what is drawn: three batches a job and the stage, when counting begins
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("cached", [0.2, 0.8])
 @pytest.mark.parametrize("speeds", ["1:1:1", "4:2:1"])
@@ -90,7 +91,7 @@ def test_what_is_read_in_advance_is_no_hit():
 
 def test_the_benchmark_writes_what_it_prints(tmp_path, capsys):
     path = tmp_path / "sampling.json"
-    small = ["--samples", size("500", "1000"), "--peer-samples", "500", "--batch", "2", "--epochs", "4"]
+    small = ["--samples", size("300", "1000"), "--peer-samples", "500", "--batch", "2", "--epochs", "4"]
     small += ["--workers", "1"]
     bench_sampling.main(
         [*small, "--parts", "memory", "--policies", "seneca,minio", "--seeds", "2", "--json", str(path)]

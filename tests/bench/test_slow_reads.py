@@ -91,6 +91,7 @@ LOADER = """if True:
     print(json.dumps([samples, slow_reads.bytes_paid() - before]))"""
 
 
+@pytest.mark.whole_size(shown_by="test_every_way_to_read_is_paid_for_beneath_the_folder_and_nowhere_else")
 def test_the_threads_of_the_core_pay_as_well(picture_folder, held):
     _, environment = held(FAST)
     environment[slow_reads.FOLDER] = str(picture_folder)

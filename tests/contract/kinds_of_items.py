@@ -33,6 +33,7 @@ import numpy.ma  # NumPy would load these as they are first used: the dataset's 
 import numpy.rec
 import numpy.strings
 import torch
+from sizes import size
 
 __all__ = [
     "KINDS",
@@ -49,6 +50,8 @@ __all__ = [
 ]
 
 Kind = Callable[[int], Any]
+
+DEEP = size(6, 12)
 
 KINDS: dict[str, Kind] = {}
 SHARED: set[str] = set()  # those that jobs share; the others are delivered and not shared
@@ -283,7 +286,7 @@ each(
         "a tensor that appears twice": lambda i: dict.fromkeys(["inputs", "labels"], x(i)),
         "an array that appears twice": lambda i: (b := a(i), [b], {"b": b}),
         "a bytearray that appears twice": lambda i: [bytearray([i])] * 2,
-        "a list that appears often, deep": lambda i: functools.reduce(lambda v, _: [v, v], range(12), [i]),
+        "a list that appears often, deep": lambda i: functools.reduce(lambda v, _: [v, v], range(DEEP), [i]),
     },
     shared,
 )

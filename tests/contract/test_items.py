@@ -194,6 +194,7 @@ def test_torchs_own_loader_delivers_every_kind_of_a_shared_dataset(workers, shar
         assert_as_torch(in_words_of(loader, names), workers)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize("workers", ["here", "forked"])
 def test_what_samples_have_in_common_they_have_in_common_in_a_batch(workers, cache, shared):
@@ -221,7 +222,7 @@ def in_words_here(batch: list[Any]) -> Any:
     return in_words(batch)
 
 
-@pytest.mark.small(4)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("name", sorted(NOT_PICKLED))
 def test_what_workers_cannot_send_is_an_error_that_says_so(name, shared):
     """With torch the run waits for it for ever."""
@@ -251,6 +252,7 @@ class Apart(Dataset):
         return Model(label=index, words=["a"]), record
 
 
+@pytest.mark.small(1)
 @METHODS
 def test_models_and_recarrays_are_delivered_as_torch_delivers_them(workers, shared):
     options = {"batch_size": 2, "collate_fn": in_words_here, **WORKERS[workers]}
@@ -271,6 +273,7 @@ def without_none(batch: list[Any]) -> torch.Tensor:
     return default_collate([item for item in batch if item is not None])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", ["here", "forked"])
 def test_items_larger_than_the_cache_are_delivered_and_none_can_be_left_out(workers, shared):
     shared["cache_bytes"] = "2MiB"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import toys
+from sizes import size
 from subjects import PATIENCE_S, SAMPLES, TORCH, epoch, flat, labels
 from torch.utils.data import Subset
 from toys import (
@@ -151,7 +152,7 @@ def test_an_iterable_dataset_is_dealt_out_and_dropped_from_by_each_worker(load, 
     )
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", size(["fork", "forkserver"], ["fork", "spawn", "forkserver"]))
 @pytest.mark.stock
 def test_workers_are_begun_by_any_method(load, method):
     if (load.cls is TORCH.cls and method == "spawn") or (not load.shares and method == "forkserver"):

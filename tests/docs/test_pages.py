@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import gc
 import importlib
 import os
@@ -48,6 +49,8 @@ NOT_RUN = {
     "make demo": "it takes a minute; tests/unit/cli/test_demo.py runs `seneca demo` at a small size",
     "make test": "it is what runs this",
 }
+FIRST = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
+"""Of which the small size runs all that is run at all."""
 FRAMEWORKS = {"accelerate", "lightning", "timm", "transformers"}
 """Blocks that import one of these are run by tests/frameworks/test_frameworks_page.py."""
 
@@ -85,8 +88,12 @@ def name_of(page):
     return page.relative_to(ROOT).as_posix()
 
 
-def pages_with(*languages):
-    return [page for page in PAGES if any(block.language in languages for block in pages.blocks(page))]
+def pages_with(language, first):
+    return [
+        page
+        for page in PAGES
+        if (page in FIRST) == first and any(block.language == language for block in pages.blocks(page))
+    ]
 
 
 def imports_of(text):
@@ -132,9 +139,18 @@ def promised(line):
     return [part.strip() for part in found[1].split("...") if part.strip()] if found else []
 
 
-@pytest.mark.small(6)
-@pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
+@pytest.mark.parametrize("page", pages_with("python", first=True), ids=name_of)
+def test_python_of_the_first_pages(page, place, capsys):
+    run_python_of(page, capsys)
+
+
+@pytest.mark.small(2)
+@pytest.mark.parametrize("page", pages_with("python", first=False), ids=name_of)
 def test_python_of(page, place, capsys):
+    run_python_of(page, capsys)
+
+
+def run_python_of(page, capsys):
     if any("init_process_group" in block.text for block in pages.blocks(page)):
         assert "torchrun" in page.read_text()  # which runs it, in a shell
         return
@@ -155,16 +171,25 @@ def test_python_of(page, place, capsys):
     gc.collect()  # loaders leave their caches
 
 
-def shell_blocks():
-    for page in PAGES:
+def shell_blocks(first):
+    for page in pages_with("sh", first):
         for block in pages.blocks(page):
             if block.language == "sh":
                 yield pytest.param(page, block, id=f"{name_of(page)}:{block.line}")
 
 
-@pytest.mark.small(2)
-@pytest.mark.parametrize(("page", "block"), list(shell_blocks()))
+@pytest.mark.parametrize(("page", "block"), list(shell_blocks(first=True)))
+def test_commands_of_the_first_pages(page, block, place):
+    run_commands_of(page, block, place)
+
+
+@pytest.mark.whole_size(shown_by="test_commands_of_the_first_pages")
+@pytest.mark.parametrize(("page", "block"), list(shell_blocks(first=False)))
 def test_commands_of(page, block, place):
+    run_commands_of(page, block, place)
+
+
+def run_commands_of(page, block, place):
     typed = pages.commands(block)
     if any(command in NOT_RUN for command in typed):
         assert set(typed) <= set(NOT_RUN), "put what can be run into a block of its own"
@@ -197,6 +222,7 @@ def console_blocks():
                 yield pytest.param(block, id=f"{name_of(page)}:{block.line}")
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("block", list(console_blocks()))
 def test_what_is_printed_has_the_rows_that_are_shown(block, place):
     (typed,) = pages.commands(block)  # a block has one
@@ -312,9 +338,14 @@ def test_the_page_of_plans_has_every_option():
     assert options_of(COMMANDS["profile"]) | options_of(COMMANDS["plan"]) <= named
 
 
+@functools.cache
+def sources_of(*kinds):
+    return "".join(path.read_text() for kind in kinds for path in ROOT.glob(kind))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_name_of_seneca_s_exists(page):
-    sources = "".join(path.read_text() for path in (ROOT / "seneca").rglob("*.py"))
+    sources = sources_of("seneca/**/*.py")
     for code in pages.code_in_text(page):
         for path in re.findall(r"\bseneca((?:\.[A-Za-z_]+)+)", code):
             if f'getLogger("seneca{path}")' in sources:
@@ -330,8 +361,7 @@ def test_every_name_of_seneca_s_exists(page):
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=name_of)
 def test_every_variable_of_the_environment_is_read_somewhere(page):
-    kinds = ("seneca/**/*.py", "csrc/**/*.c", "tests/**/*.py", "setup.py")
-    sources = "".join(path.read_text() for kind in kinds for path in ROOT.glob(kind))
+    sources = sources_of("seneca/**/*.py", "csrc/**/*.c", "tests/**/*.py", "setup.py")
     names = set(re.findall(r"\bSENECA_[A-Z_]+", page.read_text()))
     assert {name for name in names if f'"{name}"' not in sources} == set()
 

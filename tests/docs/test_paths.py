@@ -1,5 +1,6 @@
 """Paths and modules that comments and pages name exist."""
 
+import functools
 import re
 import subprocess
 
@@ -25,15 +26,27 @@ def tracked():
     return listed.stdout.split()
 
 
+@functools.cache
+def parts_of(files):
+    """Folders by their last names, modules, and packages."""
+    folders = {part for file in files for part in file.split("/")[:-1]}
+    modules = {file.rsplit(".", 1)[0].replace("/", ".") for file in files if file.startswith("seneca/")}
+    return folders, modules, {module.rsplit(".", 1)[0] for module in modules}
+
+
+@functools.cache
+def is_end_of_one(path, files):
+    return any(file == path or file.endswith("/" + path) for file in files)
+
+
 def missing_paths(text, files):
     """The paths of a text with which no file's path ends.
 
     A path counts if its first folder is one of the repository. What examples make up lies in others.
     """
-    folders = {part for file in files for part in file.split("/")[:-1]}
+    folders, _, _ = parts_of(files)
     for path in PATH.findall(text):
-        ends = [file for file in files if file == path or file.endswith("/" + path)]
-        if path.split("/")[0] in folders and not ends:
+        if path.split("/")[0] in folders and not is_end_of_one(path, files):
             yield path
 
 
@@ -42,8 +55,7 @@ def missing_modules(text, files):
 
     What follows the module's name is left to the tests of links and of snippets.
     """
-    modules = {file.rsplit(".", 1)[0].replace("/", ".") for file in files if file.startswith("seneca/")}
-    packages = {module.rsplit(".", 1)[0] for module in modules}
+    _, modules, packages = parts_of(files)
     for name in DOTTED.findall(text):
         parts = name.split(".")
         known = [
@@ -60,7 +72,7 @@ def missing_modules(text, files):
 def files():
     if not (ROOT / ".git").exists():
         pytest.skip("no checkout")
-    return tracked()
+    return tuple(tracked())
 
 
 def test_every_path_that_is_named_is_there(files):
@@ -73,7 +85,7 @@ def test_every_path_that_is_named_is_there(files):
 
 
 def test_a_path_that_is_gone_is_found():
-    files = ["csrc/codec/jpeg.c", "seneca/epochs/plan.py", "seneca/epochs/__init__.py", "docs/look.md"]
+    files = "csrc/codec/jpeg.c", "seneca/epochs/plan.py", "seneca/epochs/__init__.py", "docs/look.md"
     text = "`csrc/codec/jpeg.c`, codec/jpeg.c, csrc/codec/gone.c, epochs/gone.py, x/cat.py"
     assert list(missing_paths(text, files)) == ["csrc/codec/gone.c", "epochs/gone.py"]
     assert list(missing_modules("seneca.epochs.gone.f()", files)) == ["seneca.epochs.gone.f"]

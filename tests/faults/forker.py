@@ -18,6 +18,8 @@ import time
 import hang_jobs
 import torch
 
+from seneca import DataLoader  # noqa: F401  # which each job would import
+
 
 def wait(pid, seconds):
     until = time.monotonic() + seconds

@@ -16,6 +16,7 @@ import torch
 from pair_folders import make_pairs
 from PIL import Image
 from redis_servers import RedisServer, fill_up, kill, needs_redis, restart_empty, stop
+from sizes import size
 from torchvision_here import torchvision, v2
 
 import seneca
@@ -27,7 +28,7 @@ from seneca.testing import make_pictures
 pytestmark = needs_redis
 COUNT = 96
 BATCH = 8
-EPOCHS = 6
+EPOCHS = size(5, 6)
 SIDES = (400, 600)
 TRANSFORM = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.ToTensor(), T.RandomErasing(0.5)])
 
@@ -103,9 +104,15 @@ def same(some, others):
 
 
 def alone(dataset, name, epochs=EPOCHS, **others):
-    """What one host gives that has no server."""
-    one = loader(dataset, f"{name}-alone", False, **others)
-    return [[cloned(batch) for batch in one] for _ in range(epochs)]
+    """What one host gives that has no server: whenever it is asked, the same."""
+    key = type(dataset), str(dataset.samples), *others.items()
+    if key not in given_alone:
+        one = loader(dataset, f"{name}-alone", False, **others)
+        given_alone[key] = [[cloned(batch) for batch in one] for _ in range(EPOCHS)]
+    return given_alone[key][:epochs]
+
+
+given_alone = {}
 
 
 def counts(one):
@@ -122,7 +129,7 @@ def archive_of(folder, tmp_path):
     return tmp_path / "all.tar"
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize(("kind", "workers"), [("folder", 2), ("folder", 0), ("tar", 1), ("pairs", 2)])
 def test_two_hosts_make_each_copy_about_once(folder, server, tmp_path, name, hosts, kind, workers):
     if kind == "pairs":
@@ -185,6 +192,7 @@ def test_hosts_whose_decoders_are_of_other_versions_share_no_copies(folder, serv
     assert [counts(one)[1] for one in pair] == [0, 0]
 
 
+@pytest.mark.whole_size(shown_by="test_two_hosts_make_each_copy_about_once")
 def test_a_host_that_cannot_be_named_prepares_all(folder, server, name, hosts, monkeypatch):
     def refuse(path):
         raise PermissionError(path)
@@ -246,7 +254,7 @@ def test_planted_copies_are_not_used(folder, server, name, hosts):
     assert counted["wrong"] > 0 and counts(third)[1] == 0
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("fail", [kill, stop, restart_empty, fill_up])
 def test_a_server_that_fails_costs_no_sample(folder, server, name, hosts, fail):
     wanted = alone(seneca.ImageFolder(folder, TRANSFORM), name)

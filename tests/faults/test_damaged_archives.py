@@ -10,7 +10,7 @@ import archive_fuzz
 import pytest
 from sizes import size
 
-COUNT = int(os.environ.get("SENECA_FUZZ", size(8_000, 30_000)))
+COUNT = int(os.environ.get("SENECA_FUZZ", size(2_000, 30_000)))
 FEWEST = 500  # one of 18 damaged shards is read: that none of so many is has a chance of 4e-13
 
 

@@ -73,6 +73,7 @@ def epochs_around(loader, name, form, change):
     return images
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("change", [wipe_header, wipe_magic])
 @pytest.mark.parametrize("png", [False, True])
 def test_an_encoded_payload_that_is_damaged_is_read_from_its_file(picture_folder, name, way, change, png):
@@ -91,6 +92,7 @@ def test_an_encoded_payload_that_is_damaged_is_read_from_its_file(picture_folder
         assert torch.equal(image, dataset[index][0]), index
 
 
+@pytest.mark.small(1)
 def test_a_decoded_payload_of_another_size_is_read_from_its_file(picture_folder, name, way):
     transform, options = way
     dataset = seneca.ImageFolder(picture_folder, transform)
@@ -101,6 +103,7 @@ def test_a_decoded_payload_of_another_size_is_read_from_its_file(picture_folder,
         assert torch.equal(image, dataset[index][0]), index
 
 
+@pytest.mark.small(1)
 def test_where_the_file_is_bad_as_well_it_is_blamed(picture_folder, name, way):
     transform, options = way
     dataset = seneca.ImageFolder(picture_folder, transform)

@@ -150,7 +150,7 @@ def was_interrupted(job):
     )
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("options", [{}, {"loaders": 2}, {"split": "auto"}])
 def test_ctrl_c_ends_a_job_whose_threads_hang(run, flat_folder, name, options):
     """Also where two loaders do, and where the first request to storage does."""
@@ -188,6 +188,7 @@ def test_a_script_that_ends_while_a_thread_hangs_ends(run, flat_folder, name, se
 DAEMON_RUNS = int(os.environ.get("SENECA_TEST_DAEMONS", "3"))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("run_number", range(DAEMON_RUNS))
 @pytest.mark.parametrize(
     "options",
@@ -233,6 +234,7 @@ def test_what_a_thread_that_hangs_may_write_to_stays_its_own_until_it_comes_back
     assert job.out == ["came back"]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", WHAT_IS_NO_FILE)
 @pytest.mark.parametrize(
     "options",
@@ -247,6 +249,7 @@ def test_what_is_no_file_is_an_error_that_names_it(run, flat_folder, name, kind,
     assert job.out[-1] == "samples 47"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_what_is_no_file_is_skipped_where_bad_samples_are(run, flat_folder, name, workers):
     job = run("epoch", folder=flat_folder, name=name, kind="a FIFO", on_error="skip", num_workers=workers)

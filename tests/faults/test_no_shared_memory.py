@@ -60,6 +60,7 @@ def in_a_host(prepare, work):
     in_small_shm(64 << 20, child)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_threads_prepare_without_a_cache_and_one_warning_says_why(load, kind, workers):
@@ -74,6 +75,7 @@ def test_threads_prepare_without_a_cache_and_one_warning_says_why(load, kind, wo
     in_a_host(kind, job)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("face", [seneca.DataLoader, torch.utils.data.DataLoader])
 def test_the_calling_process_makes_items_without_a_cache_and_one_warning_says_why(name, kind, face):
@@ -112,6 +114,7 @@ def test_another_folder_holds_the_cache_where_there_is_no_shared_memory(segment_
     in_a_host(no_folder, job)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("cache_bytes", ["auto", "2MiB"])
 def test_without_proc_the_cache_is_shared_all_the_same(load, name, cache_bytes):
     def job():

@@ -114,10 +114,10 @@ def held():
 
 @pytest.mark.parametrize("kind", ["opaque", "native"])
 @pytest.mark.parametrize("way", ["made and dropped", "break", "error"])
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_nothing_adds_up_in_a_process(picture_folder, segment_folder, kind, way, workers):
-    count = LOADERS or size(12, 60 if workers == 0 or kind == "native" else 20)
+    count = LOADERS or size(5, 60 if workers == 0 or kind == "native" else 20)
 
     def once():
         data = Numbers(way == "error")

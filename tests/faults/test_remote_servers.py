@@ -79,6 +79,7 @@ def of(one, server):
     return one.stats()["remote"][server.name]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_the_second_reads_nothing_from_storage(folder, alone, server, workers):
     first = loader(seneca.ImageFolder(folder, TRANSFORM), server.url, workers)
@@ -171,6 +172,7 @@ def fail_in_the_middle_of_an_epoch(folder, alone, server, fault, workers):
         server.go_on()
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("fault", [kill, stop, restart_empty, fill_up, want_a_password])
 def test_a_server_fails_in_the_middle_of_an_epoch(folder, alone, server, fault, workers):
@@ -183,7 +185,7 @@ def test_epochs_are_left_while_servers_are_asked(folder, server, workers):
     """Servers have all files, or a part, or none. The epoch behind the one that was left is whole."""
     rng = np.random.default_rng(workers)
     one = loader(seneca.ImageFolder(folder, TRANSFORM), server.url, workers)
-    for round_ in range(size(20, 40)):
+    for round_ in range(size(8, 40)):
         if round_ % 3 == 0:
             assert server.ask("FLUSHALL") == "+OK"
         epoch = iter(one)
@@ -201,12 +203,14 @@ def authority(tmp_path_factory):
 
 
 @needs_tls
+@pytest.mark.small(1)
 @pytest.mark.parametrize("fault", [kill, stop, restart_empty])
 def test_a_server_with_tls_fails_in_the_middle_of_an_epoch(folder, alone, tmp_path, authority, fault):
     with TlsServer(tmp_path / "redis", authority) as server:
         fail_in_the_middle_of_an_epoch(folder, alone, server, fault, 2)
 
 
+@pytest.mark.whole_size(shown_by="test_a_server_with_tls_fails_in_the_middle_of_an_epoch")
 @needs_tls
 def test_with_tls_the_second_reads_nothing_from_storage(folder, alone, tmp_path, authority):
     with TlsServer(tmp_path / "redis", authority) as server:
@@ -219,6 +223,7 @@ def test_with_tls_the_second_reads_nothing_from_storage(folder, alone, tmp_path,
 
 
 @needs_tls
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("trouble", "message"),
     [
@@ -278,6 +283,7 @@ def test_a_picture_that_another_host_has_read_from_bad_storage(folder, alone, se
     assert of(one, server)["hits"] >= COUNT - 1 and one.stats()["read_bytes"] > 0
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     "says", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"$-5\r\n", b"$99999999999\r\n", os.urandom(5000)]
 )
@@ -336,6 +342,7 @@ def test_what_is_no_jpeg_is_not_read_from_storage_again(folder, alone, server, m
     assert same(batches(second), alone[0])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_damaged_file_that_is_no_jpeg_comes_from_storage(

@@ -8,6 +8,7 @@ import pytest
 import torch
 from profiles import round_profile
 from redis_servers import RedisServer, needs_redis
+from sizes import size
 
 import seneca
 from seneca import transforms as T
@@ -81,7 +82,7 @@ def train_until(loader, is_reached):
         assert len(labels) == COUNT and labels.sum() == COUNT // 2
         if is_reached():
             return
-        time.sleep(0.2)  # the server has its seconds, and the machine its other tests
+        time.sleep(size(1.0, 0.2))  # the server has its seconds, and the machine its other tests
     pytest.fail(f"after {PATIENCE_S} s: {loader.stats()['cache']['split_changes']}")
 
 
@@ -92,7 +93,7 @@ def reasons(loader):
 @pytest.mark.usefixtures("slow_storage")
 def test_without_a_server_files_are_kept(folder):
     loader = loader_of(folder, False)
-    for _ in range(10):
+    for _ in range(size(5, 10)):
         list(loader)
     assert encoded_share(loader) > 80 and "servers" not in reasons(loader)
 

@@ -57,6 +57,7 @@ def indices_of(batch):
     return (batch[1] if isinstance(batch, list | tuple) else batch).tolist()
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "device": "cpu"}])
 def test_threads_that_share_an_iterator_get_each_sample_once(loader_of, options):
     loader = loader_of(**options)
@@ -79,6 +80,7 @@ def test_threads_that_share_an_iterator_get_each_sample_once(loader_of, options)
         assert sorted(got) == list(range(SAMPLES))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_signal_handler_that_asks_for_a_batch_meanwhile_gets_an_error_and_takes_none(loader_of, workers):
     loader = loader_of(num_workers=workers)
@@ -144,6 +146,7 @@ def test_a_forked_child_that_drops_an_iterator_ends_no_workers_of_its_parent(nam
     assert sorted(first + [index for batch in iterator for index in batch.tolist()]) == list(range(SAMPLES))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("native", [True, False])
 def test_a_forked_child_has_persistent_workers_of_its_own(name, native, picture_folder):
     data = seneca.ImageFolder(picture_folder, T.CenterCrop(8)) if native else Rows()

@@ -46,6 +46,7 @@ KINDS = {
 }
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_file_at_the_name_of_the_cache_costs_a_warning_that_says_so(load, name, kind):
     def job():

@@ -15,6 +15,7 @@ import png_files
 from jpeg_surgery import after_soi, exif, of_layout, picture, saved, segment
 from PIL import Image
 from png_files import begun, chunk, made
+from sizes import size
 
 __all__ = ["AwkwardFile", "awkward_formats"]
 
@@ -22,6 +23,9 @@ BASE = picture()
 SECOND = picture(seed=3)
 GREY_16 = Image.fromarray(np.arange(2000, dtype=np.uint16).reshape(40, 50) * 30)
 CLEAR = Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 50, 4), np.uint8), "RGBA")
+
+MODES = ("1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "LAB", "I", "I;16", "F")
+OF_ICNS = size(("RGB",), MODES)  # it has pictures of up to a million pixels, which take long to save
 
 PCX = b"\x0a\5\1\x08\0\0\0\0\3\0\3\0"
 PSD = b"8BPS\0\1" + bytes(6) + struct.pack(">HIIHH", 3, 2, 2, 8, 3)
@@ -188,7 +192,7 @@ def _all_formats() -> Iterator[AwkwardFile]:
     for kind in sorted(
         set(Image.SAVE) & set(Image.OPEN) - {"JPEG", "PNG", "WEBP", "EPS"}
     ):  # EPS runs a program
-        for mode in ("1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "LAB", "I", "I;16", "F"):
+        for mode in OF_ICNS if kind == "ICNS" else MODES:
             image = GREY_16 if mode == "I;16" else CLEAR if mode == "RGBA" else _in_mode(mode)
             data = _saved(image, kind, {})
             if data is None:

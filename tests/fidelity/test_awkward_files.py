@@ -118,7 +118,7 @@ def assert_named(ours, path):
     assert not isinstance(ours, DecodeError) or (ours.reason and str(ours) == f"{path}: {ours.reason}")
 
 
-@pytest.mark.small(150)
+@pytest.mark.small(60)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_a_file_is_read_or_refused_as_pillow_does(file: File, folder, cropping, plain, by_loader):
     path = folder / "files" / file.name

@@ -25,7 +25,7 @@ from seneca.transforms._recognise import recognise_boxes
 
 F = v2.functional
 BoundingBoxes = torchvision.tv_tensors.BoundingBoxes
-PICTURES = size(200, 1000)
+PICTURES = size(120, 1000)
 
 HFLIP, VFLIP = v2.RandomHorizontalFlip(), v2.RandomVerticalFlip()
 RRC = v2.RandomResizedCrop((48, 40), scale=(0.2, 1.0), ratio=(0.5, 2.0))
@@ -239,7 +239,7 @@ CROPS = {
 @pytest.mark.parametrize("crop", CROPS)
 def test_boxes_are_distributed_as_torchvisions(crop, tmp_path):
     """The corners of boxes, and of what pictures show there, by two Kolmogorov-Smirnov tests each."""
-    n = size(400, 2000)
+    n = size(120, 2000)
     steps = [v2.ToImage(), *CROPS[crop], v2.RandomHorizontalFlip(0.3)]
     dataset = wrapped(make_coco(tmp_path, 40, v2.Compose(steps)))
     torch.manual_seed(11)

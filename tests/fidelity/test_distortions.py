@@ -98,12 +98,12 @@ def test_perspectives_are_pillows_to_the_bit(interpolation):
 
 
 def test_maps_in_perspective_are_drawn_as_torchvisions():
-    height, width, draws = 40, 61, 8000
+    height, width, draws = 40, 61, size(3000, 8000)
     pixels = picture(height, width)
     args = {"p": 1.0, "distortion_scale": 0.6}
     ours = np.array([edits_of("random_perspective", args, pixels, k)[0][1] for k in range(draws)])
     solve, draw = F._get_perspective_coeffs, v1.RandomPerspective.get_params
-    theirs = np.array([without_noise(solve(*draw(width, height, 0.6))) for _ in range(4000)])
+    theirs = np.array([without_noise(solve(*draw(width, height, 0.6))) for _ in range(size(1500, 4000))])
     for k in range(8):
         assert ks_2samp(ours[:, k], theirs[:, k]).pvalue > LUCK / 8, k
 
@@ -148,6 +148,7 @@ def pictures_in_perspective():
     return made
 
 
+@pytest.mark.small(1)
 @ENGINES
 @pytest.mark.parametrize("p", [0.3, 1.0])
 def test_each_perspective_comes_as_often(engine, p):
@@ -303,13 +304,14 @@ def mixed_by_torchvision(pixels, edits, interpolation, fill):
     return mixed[0].to(torch.uint8).numpy().transpose(1, 2, 0)
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("fill", [None, FILL])
 @pytest.mark.parametrize("severity", [1, 3, 10])
 def test_mixed_pictures_are_torchvisions_for_the_same_draws(fill, severity):
     args = {**AUG_MIX, "severity": severity, **({} if fill is None else {"fill": fill})}
     floats = None if fill is None else [float(level) for level in fill]
     apart = []
-    for index in range(200):
+    for index in range(size(60, 200)):
         pixels = PICTURES[4 + index % 2]
         edits = edits_of("aug_mix", args, pixels, index)
         theirs = mixed_by_torchvision(pixels, edits, "bilinear", floats)
@@ -415,7 +417,7 @@ def test_without_colours_and_with_a_given_depth_aug_mix_has_fewer_operations():
     assert max(len(edits) for edits in drawn) == 4 * 3 + 2
 
 
-DRAWS = size(500, 1500)
+DRAWS = size(250, 1500)
 
 
 @pytest.mark.small(1)
@@ -423,11 +425,9 @@ DRAWS = size(500, 1500)
 def test_the_twin_mixes_as_the_native_core(all_ops):
     """Of each picture one value of the changed pixels and the average change."""
     args, pixels = {**AUG_MIX, "all_ops": all_ops, "fill": FILL}, PICTURES[4]
+    made = [[engine("aug_mix", args, pixels, k) for k in range(DRAWS)] for engine in (native, in_pillow)]
     for what in (lambda out: np.abs(out - pixels.astype(float)).mean(), lambda out: float(out[20, 30, 1])):
-        samples = [
-            [what(engine("aug_mix", args, pixels, k)) for k in range(DRAWS)] for engine in (native, in_pillow)
-        ]
-        assert ks_2samp(*samples).pvalue > LUCK
+        assert ks_2samp(*([what(out) for out in of_one] for of_one in made)).pvalue > LUCK
 
 
 # Sizes
@@ -448,16 +448,19 @@ SIZES = {
 def test_sizes_are_drawn_as_torchvisions(kind, sides):
     theirs, args = SIZES[kind]
     plan = Plan([(kind, args)], 0, "uint8", True, ZEROS, ONES)
-    ours = [plan.route(*sides, SEED, index=k)[0]["size"] for k in range(4000)]
+    draws = size(1500, 4000)
+    ours = [plan.route(*sides, SEED, index=k)[0]["size"] for k in range(draws)]
     image = Image.fromarray(picture(*sides))
-    drawn = [v2.functional.resize(image, theirs.make_params([image])["size"]).size[::-1] for _ in range(4000)]
+    drawn = [
+        v2.functional.resize(image, theirs.make_params([image])["size"]).size[::-1] for _ in range(draws)
+    ]
     twin = [
         portable.augment([Step(kind, args)], image, np.random.default_rng([SEED, k])).shape[:2]
-        for k in range(1500)
+        for k in range(size(600, 1500))
     ]
     for sample in (ours, twin):
         for axis in (0, 1):
-            assert ks_2samp([size[axis] for size in sample], [size[axis] for size in drawn]).pvalue > LUCK
+            assert ks_2samp([one[axis] for one in sample], [one[axis] for one in drawn]).pvalue > LUCK
     if kind != "scale_jitter":
         assert {*ours} == {*drawn} == {*twin}
 
@@ -560,7 +563,7 @@ def test_each_order_of_the_channels_is_drawn_as_often_as_torchvision_draws_it():
 
 
 def test_photometric_distortions_are_drawn_as_torchvisions():
-    pixels, draws, p = picture(9, 8), 6000, 0.4
+    pixels, draws, p = picture(9, 8), size(3000, 6000), 0.4
     drawn = [edits_of("random_photometric_distort", {"p": p, **RANGES}, pixels, k) for k in range(draws)]
     step = v2.RandomPhotometricDistort(*RANGES.values(), p)
     params = [step.make_params([Image.fromarray(pixels)]) for _ in range(draws)]

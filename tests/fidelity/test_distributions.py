@@ -98,6 +98,7 @@ def assert_frequency(hits, probability):
     assert binomtest(sum(hits), DRAWS, probability).pvalue > LUCK
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("draw", [crops_natively, crops_portably])
 @pytest.mark.parametrize("crop", CROPS, ids=str)
 def test_random_resized_crops_lie_as_torchvisions(draw, crop):
@@ -273,6 +274,7 @@ def erased_by_torchvision(size, scale, ratio):
     return boxes
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("draw", [erased_natively, erased_portably])
 @pytest.mark.parametrize("erasing", ERASINGS, ids=str)
 def test_erased_boxes_lie_as_torchvisions(draw, erasing):

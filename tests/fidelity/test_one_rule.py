@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Pillow has much to say of b
 
 MAX_PIXELS = 1 << 20
 FEW_PIXELS = 5000  # crops have 9216: Pillow's limit, of twice as many, is also one of crops
-EVERY = size(3, 1)  # of these files, one in so many
+EVERY = size(6, 1)  # of these files, one in so many
 ON_PURPOSE = {file.name for file in FILES if file.on_purpose}
 
 

@@ -28,7 +28,7 @@ from seneca.transforms import _recognise as pairs
 
 F = v2.functional
 Mask = torchvision.tv_tensors.Mask
-PAIRS = size(200, 1000)
+PAIRS = size(120, 1000)
 
 RRC = ("random_resized_crop", {"size": (48, 40), "scale": (0.2, 1.0), "ratio": (0.5, 2.0)})
 HFLIP, VFLIP = ("random_hflip", {"p": 0.5}), ("random_vflip", {"p": 0.5})
@@ -202,7 +202,7 @@ def test_a_head_is_kept_with_its_mask():
 
 def test_crops_of_pairs_are_distributed_as_torchvisions(tmp_path):
     """The shares of a mask that crops show, and its flips, by two Kolmogorov-Smirnov tests."""
-    height, width, n = 60, 80, size(400, 2000)
+    height, width, n = 60, 80, size(200, 2000)
     corners = np.zeros((height, width), np.uint8)
     corners[: height // 2, : width // 2] = 1
     for folder, pixels in ("images", np.zeros((height, width, 3), np.uint8)), ("masks", corners):

@@ -270,7 +270,7 @@ def mend(data):
 def test_a_damaged_file_gives_pillows_pixels_or_is_left_to_pillow():
     seed = int(os.environ.get("SENECA_TEST_SEED", random.randrange(2**32)))
     rng, pick = np.random.default_rng(seed), random.Random(seed)
-    count = int(os.environ.get("SENECA_FUZZ", size(1_000, 3_000)))
+    count = int(os.environ.get("SENECA_FUZZ", size(500, 3_000)))
     codec = Codec()
     read = 0
     for number in itertools.islice(itertools.count(), count):
@@ -293,7 +293,7 @@ def test_a_damaged_file_gives_pillows_pixels_or_is_left_to_pillow():
 def test_a_damaged_mask_gives_pillows_classes_or_is_left_to_pillow():
     seed = int(os.environ.get("SENECA_TEST_SEED", random.randrange(2**32)))
     rng, pick = np.random.default_rng(seed), random.Random(seed)
-    count = int(os.environ.get("SENECA_FUZZ", size(1_000, 3_000)))
+    count = int(os.environ.get("SENECA_FUZZ", size(500, 3_000)))
     codec = Codec()
     read = 0
     for number in range(count):

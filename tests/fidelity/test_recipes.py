@@ -291,7 +291,7 @@ def is_nearly_one_of(key, expected):
 
 @ENGINES
 @pytest.mark.parametrize(("bins", "magnitude"), [(31, 9), (31, 0), (11, 10), (2, 1)])
-@pytest.mark.small(8)
+@pytest.mark.small(3)
 def test_rand_augment_chooses_as_torchvisions(engine, bins, magnitude):
     args = {"num_ops": 1, "magnitude": magnitude, "num_magnitude_bins": bins}
     expected = pictures_of(of_rand_augment(bins, magnitude))
@@ -300,7 +300,7 @@ def test_rand_augment_chooses_as_torchvisions(engine, bins, magnitude):
 
 @ENGINES
 @pytest.mark.parametrize("bins", [31, 5])
-@pytest.mark.small(4)
+@pytest.mark.small(2)
 def test_trivial_augment_chooses_as_torchvisions(engine, bins):
     expected = pictures_of(of_trivial_augment(bins))
     assert_drawn(engine, "trivial_augment_wide", {"num_magnitude_bins": bins}, expected, draws_of(engine))
@@ -308,7 +308,7 @@ def test_trivial_augment_chooses_as_torchvisions(engine, bins):
 
 @ENGINES
 @pytest.mark.parametrize("policy", ["imagenet", "cifar10", "svhn"])
-@pytest.mark.small(6)
+@pytest.mark.small(2)
 def test_auto_augment_chooses_as_torchvisions(engine, policy):
     assert_drawn(engine, "auto_augment", {"policy": policy}, of_policy(policy), draws_of(engine))
 

@@ -121,6 +121,7 @@ def with_new(*changed: int) -> dict[int, int]:
 # One job
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("workers", [0, 2])
@@ -144,6 +145,7 @@ def test_a_picture_that_is_rewritten_is_new_in_the_next_epoch(kind, workers, per
     gc.collect()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_job_that_has_made_every_sample_itself_shares_again_too(kind, workers, tmp_path):
@@ -160,6 +162,7 @@ def test_a_job_that_has_made_every_sample_itself_shares_again_too(kind, workers,
     gc.collect()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
 def test_a_picture_that_pillow_decodes_is_compared_too(split, tmp_path):
     dataset = seneca.ImageFolder(painted(tmp_path, ".bmp"), NATIVE)
@@ -188,6 +191,7 @@ def touch(dataset: Any) -> None:
     os.link(dataset.samples[0][0], Path(dataset.root).parent / f"another of {secrets.token_hex(4)}")
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -330,6 +334,7 @@ def _serve(pipe: Process, folder: Path, kind: str, options: dict[str, Any]) -> N
     pipe.send([str(one.message) for one in caught])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_job_that_begins_after_a_change_is_not_served_what_was_kept_before(kind, split, tmp_path):
@@ -349,6 +354,7 @@ def test_a_job_that_begins_after_a_change_is_not_served_what_was_kept_before(kin
             assert [job.stats()["served"]["storage"] for job in (first, second)] == made, "shared again"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("share", ["augmented", "exact"])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_job_that_begins_after_a_change_uses_no_copy_of_the_time_before(kind, share, tmp_path):
@@ -388,6 +394,7 @@ def copies_used(job: Job) -> int:
     return job.stats()["served"]["augmented"]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_copies_are_shared_on_by_jobs_that_have_seen_the_same_ctimes(kind, tmp_path):
     """Nothing is kept with which a file could be compared."""
@@ -408,6 +415,7 @@ def test_copies_are_shared_on_by_jobs_that_have_seen_the_same_ctimes(kind, tmp_p
             assert used >= SAMPLES // 2, epoch
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_copy_of_the_dataset_with_its_times_shares_with_the_original(kind, split, tmp_path):
@@ -425,6 +433,7 @@ def test_a_copy_of_the_dataset_with_its_times_shares_with_the_original(kind, spl
 
 
 @needs_redis
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["0-0-100", "0-100-0"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -494,6 +503,7 @@ def levels_by_name(dataset: Any) -> dict[int, int]:
     return found
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -514,6 +524,7 @@ def test_an_archive_that_is_rewritten_with_its_layout_has_its_new_pictures(kind,
     gc.collect()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_an_archive_that_is_rewritten_with_another_layout_is_to_be_opened_again(kind, workers, archived):
@@ -531,6 +542,7 @@ def test_an_archive_that_is_rewritten_with_another_layout_is_to_be_opened_again(
     gc.collect()
 
 
+@pytest.mark.small(1)
 def test_an_archive_whose_mode_changes_is_compared_once(archived):
     path, _ = archived
     loader = load(seneca.open(path, NATIVE), split="0-100-0", check_every=None)

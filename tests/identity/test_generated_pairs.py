@@ -28,7 +28,7 @@ from sizes import size
 from seneca.data.support import inspect_dataset
 from seneca.identity import fingerprint
 
-PAIRS = int(os.environ.get("SENECA_TEST_PAIRS") or size(20, 80))
+PAIRS = int(os.environ.get("SENECA_TEST_PAIRS") or size(9, 80))
 SAMPLES = 3
 
 
@@ -331,7 +331,7 @@ def test_generated_pairs_share_only_what_is_equal():
     assert counts["same"] > PAIRS / 10 and counts["same and shared"] >= 0.95 * counts["same"]
 
 
-@pytest.mark.small(12)
+@pytest.mark.small(5)
 @pytest.mark.parametrize("name", PARTS)
 def test_each_part_alone_differs_by_its_number(name, tmp_path):
     """Otherwise the generator would show nothing: each number counts."""

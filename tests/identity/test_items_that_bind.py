@@ -144,7 +144,7 @@ def items(tmp_path):
     return write
 
 
-@pytest.mark.small(3)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", [OfDatabase, OfFile, CopiesItsLists, Calls, Computed, Rebuilt, Made])
 def test_jobs_share_whose_items_bind_what_does_not_count(kind, workers, items, tmp_path):
@@ -183,6 +183,7 @@ class SetsWhatIsComputed(Computed):
         return self.table[1].clone()
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", [OfOrder, Lazy, SetsWhatIsComputed])
 def test_a_change_that_counts_ends_the_sharing_and_is_named(kind, workers):

@@ -380,7 +380,7 @@ FILES = [
 ]
 
 
-@pytest.mark.small(20)
+@pytest.mark.small(8)
 @pytest.mark.parametrize("row", [*SETTINGS, *BEHIND, *CODE, *PLACES, *FILES], ids=str)
 def test_jobs_that_differ_in_what_code_reads_share_nothing(row, tmp_path):
     shared, differ, _ = compare_jobs(row, tmp_path)
@@ -406,6 +406,7 @@ SAME = [
 ]
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize("row", SAME, ids=str)
 def test_jobs_that_differ_in_nothing_that_code_reads_share(row, tmp_path):
     shared, differ, _ = compare_jobs(row, tmp_path)

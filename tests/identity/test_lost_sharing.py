@@ -209,7 +209,7 @@ TWINS = [
 ]
 
 
-@pytest.mark.small(12)
+@pytest.mark.small(5)
 @pytest.mark.parametrize("name, source, named", TWINS, ids=[name for name, *_ in TWINS])
 def test_what_no_item_depends_on_parts_no_jobs(name, source, named, tmp_path):
     row = Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3")
@@ -217,7 +217,7 @@ def test_what_no_item_depends_on_parts_no_jobs(name, source, named, tmp_path):
     assert shared, differ
 
 
-@pytest.mark.small(12)
+@pytest.mark.small(5)
 @pytest.mark.parametrize("name, source, named", TWINS, ids=[name for name, *_ in TWINS])
 def test_its_twin_parts_them_and_says_why(name, source, named, tmp_path):
     row = Row(name, source, "LR = 1; SIZE = 3", "LR = 1; SIZE = 4")
@@ -258,6 +258,7 @@ WHOLE = [
 ]
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize("row", WHOLE, ids=str)
 def test_what_may_be_read_parts_jobs(row, tmp_path):
     both = Row(row.name, row.source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3")

@@ -164,7 +164,7 @@ ROWS = [
 IDS = [name.replace(" ", "-") for name, _ in ROWS]
 
 
-@pytest.mark.small(12)
+@pytest.mark.small(5)
 @pytest.mark.parametrize("name, source", ROWS, ids=IDS)
 def test_what_they_read_counts(name, source, tmp_path):
     shared, differ, _ = compare_jobs(Row(name, source, "LR = 1; SIZE = 3", "LR = 1; SIZE = 4"), tmp_path)
@@ -205,6 +205,7 @@ UNREAD = [
 ]
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize("name, source", UNREAD, ids=[name.replace(" ", "-") for name, _ in UNREAD])
 def test_what_no_item_needs_does_not(name, source, tmp_path):
     shared, differ, _ = compare_jobs(Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
@@ -227,6 +228,7 @@ COPIED = [
 ]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("name, source", COPIED, ids=[name.replace(" ", "-") for name, _ in COPIED])
 def test_what_is_written_as_a_whole_counts(name, source, tmp_path):
     shared, differ, _ = compare_jobs(Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
@@ -239,6 +241,7 @@ def test_what_is_written_of_an_attribute_does_not_make_the_others_count(tmp_path
     assert shared, differ
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     "item, hashes",
     [("return i * self.c.size", False), ("return {self.c: i}[self.c]", False), ("return hash(self.c)", True)],

@@ -101,6 +101,7 @@ def assert_as_torch(make, change, options, has_threads=False, **ours):
 # Labels
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("workers", FORKED)
 @pytest.mark.parametrize("change", RELABELLED)
 @pytest.mark.parametrize("transform, key", [("python", None), ("native", "mine")])
@@ -143,6 +144,7 @@ class Labelled(seneca.StagedDataset):
         return index, self.labels[index]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", FORKED)
 @pytest.mark.parametrize("in_place", [True, False])
 def test_labels_of_a_dataset_with_stages_are_followed(workers, in_place):
@@ -158,7 +160,7 @@ def test_labels_of_a_dataset_with_stages_are_followed(workers, in_place):
 # Transforms, with a key too
 
 
-@pytest.mark.small(4)
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     "workers, key, kept",
     [
@@ -193,6 +195,7 @@ def darker(picture):
     return np.asarray(picture) // 2
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("workers", FORKED)
 def test_pictures_that_are_pickled_to_another_dataset_are_that_dataset_s(folder, workers):
     loader = seneca.DataLoader(
@@ -210,6 +213,7 @@ def test_pictures_that_are_pickled_to_another_dataset_are_that_dataset_s(folder,
 # Files
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", FORKED)
 @pytest.mark.parametrize("planned", [True, False])
 @pytest.mark.parametrize("kept", ["100-0-0", "0-100-0"])
@@ -265,6 +269,7 @@ def stat_calls(monkeypatch):
     return made
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("transform", [NATIVE, level], ids=["native", "python"])
 @pytest.mark.parametrize("change", ["rewritten", "replaced", "linked"])
@@ -348,6 +353,7 @@ def halves(tmp_path):
     return tmp_path / "halves"
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
@@ -415,6 +421,7 @@ PATCHES = {
 }
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize("patch", PATCHES)
 def test_a_function_of_torchvision_s_that_was_replaced_is_followed(halves, patch, monkeypatch):
     monkeypatch.setattr(*PATCHES[patch])

@@ -13,6 +13,7 @@ import pytest
 import torch
 from pairs import SAMPLES, Scenario, assert_nothing_wrong, run, senecas
 from PIL import Image
+from sizes import size
 
 import seneca
 from seneca import transforms as T
@@ -68,7 +69,7 @@ def truth():
     FACTOR["now"] = 1
 
 
-WORKERS = [{}, {"num_workers": 2}]
+WORKERS = [{}, {"num_workers": size(1, 2)}]
 
 
 @pytest.mark.whole_size(
@@ -108,6 +109,7 @@ def test_what_differs_is_named_where_it_is_the_type(tmp_path):
     assert "(int, int64 (3,))" in texts[0] and "(int, float32 (3,))" in texts[0]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", WORKERS, ids=["here", "workers"])
 @pytest.mark.parametrize("staged", [False, True])
 def test_a_lie_that_begins_later_is_found_and_all_jobs_go_on_alone_with_what_is_theirs(
@@ -126,7 +128,9 @@ def test_a_lie_that_begins_later_is_found_and_all_jobs_go_on_alone_with_what_is_
         return {**workers, **more, "check_every": found_by}
 
     seen = run(
-        Scenario(lambda side: UnseenStages() if staged else Unseen(), options, between=between, epochs=5),
+        Scenario(
+            lambda side: UnseenStages() if staged else Unseen(), options, between=between, epochs=size(4, 5)
+        ),
         tmp_path,
     )
     for one in seen:
@@ -163,6 +167,7 @@ def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):
         assert "no longer share" in one.explained
 
 
+@pytest.mark.whole_size(shown_by="test_a_lie_in_mid_epoch_is_found_within_the_next_checks")
 def test_what_a_lie_has_left_since_the_last_inspection_goes_with_it(tmp_path):
     """A sample that is made anyway shows it, or the liar's next inspection. Then the cache is given up."""
 
@@ -199,6 +204,7 @@ class Sometimes(Unseen):
         return index, index + 1000 * int(torch.rand(()) < 0.05)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", [Random, Sometimes, Secret])
 @pytest.mark.parametrize("workers", WORKERS, ids=["here", "workers"])
 def test_random_items_are_shared_and_no_lies(kind, workers, tmp_path):
@@ -234,6 +240,7 @@ class OwnCoin(Unseen):
         return index, index + 1000 * int(self.rng.random() < 0.1)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind, key", [(Coin, None), (OwnCoin, "mine")])
 def test_a_coin_that_nobody_can_set_is_no_lie(kind, key, tmp_path):
     scenario = Scenario(
@@ -288,11 +295,12 @@ class Counted(torch.utils.data.Dataset):
         return index, torch.rand(2) if self.draws else torch.full((2,), index)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("draws", [False, True])
 def test_proof_makes_as_many_samples_as_the_docs_say_at_the_most(draws, workers, tmp_path):
     """Each process makes 4, then 2 an epoch. Besides, each sample may be compared once (docs/limits.md)."""
-    epochs = 4
+    epochs = size(3, 4)
 
     def make(side):
         CALLS["now"] = torch.zeros(2, dtype=torch.int64).share_memory_()
@@ -434,6 +442,7 @@ def paint(path: Path, level: int) -> None:
     new.unlink()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
 @pytest.mark.parametrize("threads", [0, 2])
 def test_pictures_that_change_under_a_running_job_stop_sharing_for_all_jobs(split, threads, tmp_path):

@@ -16,6 +16,7 @@ CERTAIN = [
 ]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("pair", CERTAIN, ids=lambda pair: f"{pair.where}, {pair.kind}")
 def test_sharing_stops_before_the_third_epoch(pair):
     """Either both have found it, or one has, in its examples, and left."""
@@ -23,6 +24,7 @@ def test_sharing_stops_before_the_third_epoch(pair):
     assert not all(one.shares[1] for one in given)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("where", WHERE)
 def test_pairs_of_which_nothing_differs_share(where, staged):
@@ -30,6 +32,7 @@ def test_pairs_of_which_nothing_differs_share(where, staged):
     assert all(one.shares[-1] and one.served for one in given)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     "pair",
     pairs(size(12, 24), first=True, epochs=3)[:: size(3, 1)],
@@ -40,6 +43,7 @@ def test_with_check_every_first_nothing_wrong_is_delivered(pair):
     assert [one.wrong for one in given] == [[0, 0, 0]] * 2
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("staged", [False, True])
 def test_with_check_every_first_equal_jobs_share_from_the_second_epoch_on(staged):
     given = run(Pair("state", staged, 500, 0, first=True, epochs=4))

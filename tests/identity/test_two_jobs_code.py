@@ -64,6 +64,7 @@ def test_another_version_of_what_an_installed_package_uses(tmp_path):
     check(Scenario(make), tmp_path)
 
 
+@pytest.mark.whole_size(shown_by="test_code_of_an_installed_package_at_an_unchanged_version")
 def test_an_installed_package_that_was_edited_in_place(tmp_path):
     def make(side):
         side.installed("edited", "1.0", "def f(i): return i")
@@ -99,6 +100,7 @@ def test_a_function_of_an_installed_module_that_is_replaced(tmp_path):
     check(Scenario(make), tmp_path)
 
 
+@pytest.mark.whole_size(shown_by="test_a_config_module_that_is_set_at_run_time_and_imported_within")
 def test_a_config_module_that_is_set_at_run_time_and_kept(tmp_path):
     def make(side):
         side.module("conf", "SIZE = 0")
@@ -136,6 +138,7 @@ def test_a_config_module_that_is_set_at_run_time_and_imported_within(tmp_path):
     check(Scenario(make), tmp_path)
 
 
+@pytest.mark.whole_size(shown_by="test_a_config_module_that_is_set_at_run_time_and_imported_within")
 def test_a_config_module_that_is_imported_whole_within_and_aliased(tmp_path):
     def make(side):
         side.module("settings.conf", "SIZE = 0")
@@ -154,6 +157,7 @@ def test_a_config_module_that_is_imported_whole_within_and_aliased(tmp_path):
     check(Scenario(make), tmp_path)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_submodule_that_is_imported_within_from_two_checkouts(workers, loaded, tmp_path):
@@ -173,6 +177,7 @@ def test_a_submodule_that_is_imported_within_from_two_checkouts(workers, loaded,
     check(Scenario(make, options=lambda side: {"num_workers": workers}), tmp_path)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("persistent", [True, False])
 def test_a_helper_that_is_edited_while_the_first_job_runs(workers, persistent, tmp_path):

@@ -47,6 +47,7 @@ def relative_folder_in_code(side: Side):
     return InCode()
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("make", [relative_files, relative_folder, relative_folder_in_code])
 def test_relative_paths_in_two_working_folders(make, tmp_path):
     check(Scenario(make), tmp_path)
@@ -72,6 +73,7 @@ def can_mount() -> bool:
     return done.returncode == 0
 
 
+@pytest.mark.small(1)
 @pytest.mark.skipif(not can_mount(), reason="mount namespaces are not allowed here")
 @pytest.mark.parametrize("of_files", [True, False])
 def test_equal_paths_in_two_containers(of_files, tmp_path):
@@ -107,6 +109,7 @@ class Stored(seneca.StagedDataset):
         return index, torch.from_numpy(np.load(os.path.join(self.root, f"{index:02}.npy")))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_files_behind_a_dataset_that_are_rewritten_before_the_second_job_begins(workers, tmp_path):
     def make(side):
@@ -145,6 +148,7 @@ def picture_folder(side: Side, kind: str):
     return side.folder / "pictures"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", ["bmp", "png"])
 @pytest.mark.parametrize("grade", ["native", "staged"])
 def test_pictures_of_equal_names_sizes_and_times(kind, grade, tmp_path):

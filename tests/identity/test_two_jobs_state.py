@@ -36,6 +36,7 @@ class OfGlobal(Items):
         return torch.tensor(int(DATA[index]))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("stock", [False, True])
 def test_a_worker_init_fn_that_sets_a_global(stock, tmp_path):
     def options(side):
@@ -63,6 +64,7 @@ def test_a_worker_init_fn_is_part_of_the_names():
     assert len(names) == 3
 
 
+@pytest.mark.whole_size(shown_by="test_a_worker_init_fn_that_sets_a_global")
 def test_a_worker_init_fn_that_changes_the_dataset(tmp_path):
     def options(side):
         factor = side.pick(1, 100)
@@ -100,6 +102,7 @@ def test_another_default_dtype(tmp_path):
     check(Scenario(make), tmp_path)
 
 
+@pytest.mark.whole_size(shown_by="test_another_default_dtype")
 def test_another_default_dtype_behind_a_transform_of_pictures(tmp_path):
     from torchvision_here import torchvision, v1
 
@@ -154,6 +157,7 @@ class OfMain(Items):
         return torch.tensor(index * GLOBAL)
 
 
+@pytest.mark.whole_size(shown_by="test_a_worker_init_fn_that_sets_a_global")
 def test_a_global_that_forked_workers_have_and_spawned_ones_have_not(tmp_path):
     def make(side):
         global GLOBAL
@@ -263,6 +267,7 @@ class ByHelper(Sounds):
         return scaled(self, data)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", [ByProperty, ByDecorated, ByHelper])
 def test_a_transform_that_is_used_in_decode(kind, tmp_path):
     def options(side):
@@ -294,6 +299,7 @@ class SeldomShort(Padded):
         return self.__getitems__([index])[0]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", [Padded, SeldomShort])
 def test_items_that_hang_on_their_batch(kind, tmp_path):
     class Unlike:
@@ -341,6 +347,7 @@ def stock_loader(dataset, **options):
 SPAWNED = pytest.param({"num_workers": 1, "multiprocessing_context": "spawn"}, id="spawned")
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -377,6 +384,7 @@ class Curriculum(Items):
         return torch.tensor(index + 100 * int(self.step))
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_shared_tensor_that_one_job_sets_in_mid_epoch(workers, tmp_path):
     def within(side, dataset, epoch, batch):
@@ -396,7 +404,7 @@ def test_a_shared_tensor_that_one_job_sets_in_mid_epoch(workers, tmp_path):
         within=within,
         between=between,
         want=lambda side, dataset, index: None if side.name == "A" else torch.tensor(index),
-        epochs=4,
+        epochs=size(2, 4),
     )  # what A is given depends on how far its worker is ahead
     a, b = run(scenario, tmp_path)
     assert a.once and b.once and b.wrong == []

@@ -22,7 +22,7 @@ from engine import AUGMENTED, DECODED, ENCODED, NONE, STORAGE, Place
 SEED = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
 
 
-@pytest.mark.small(5)
+@pytest.mark.small(2)
 @pytest.mark.parametrize("walk", range(12))
 def test_a_random_walk_leads_where_the_model_says(walk):
     seed = f"{SEED}/{walk}"

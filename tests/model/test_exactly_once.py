@@ -403,7 +403,7 @@ def test_every_epoch_is_exactly_once_whatever_happens():
         run_state_machine_as_test(
             Jobs,
             settings=settings(
-                max_examples=size(40, 100),
+                max_examples=size(10, 100),
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

@@ -5,7 +5,7 @@ each epoch, and orders are asked questions: is a sample's place uniform, do labe
 samples that others have too come earlier, does an order depend on that of the epoch before, are two
 neighbours neighbours again? Each answer is a number, held against that of thousands of permutations that
 NumPy shuffled, which makes it a p-value. Over 100 runs of other
-seeds (50 at the small size) p-values are uniform (Kolmogorov and Smirnov) if nothing is wrong; the last
+seeds (30 at the small size) p-values are uniform (Kolmogorov and Smirnov) if nothing is wrong; the last
 tests plant what may go wrong, and see it found.
 
 One dependence is left out, because sharing is made of it: a job that is half an epoch behind another
@@ -27,7 +27,7 @@ from sizes import size
 from seneca._core.member import Member
 
 SEED = int(os.environ.get("SENECA_TEST_SEED") or 0)
-RUNS = size(50, 100)
+RUNS = size(30, 100)
 PLANTED = 100  # orders of chance with a plant in them
 PERMUTATIONS = size(2000, 4000)
 LEAST_P = 0.001
@@ -236,6 +236,7 @@ def test_another_job_does_not_get_samples_in_the_order_that_one_took_them(halves
     assert together < 0.5, "a copy is chosen among those of some batches"
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("n", [N, 70_000], ids=["shuffled", "keyed"])
 def test_alone_orders_are_those_of_chance(one, n):
     orders = np.zeros((RUNS, 2, N), np.int64)
@@ -327,6 +328,7 @@ def test_a_dependence_of_two_orders_is_found(plant, finds):
     assert Chance(ABOUT_TWO, (2, N)).judge(orders)[finds.__name__] < LEAST_P
 
 
+@pytest.mark.whole_size(shown_by="test_a_sample_that_is_shared_has_a_uniform_place")
 @pytest.mark.slow
 def test_four_jobs_of_many_epochs_see_random_orders(one):
     epochs, n = 7, N

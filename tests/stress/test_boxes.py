@@ -13,6 +13,7 @@ import seneca
 from seneca.audit.check import check
 
 PICTURES = 120
+EPOCHS = size(3, 8)
 TRANSFORMS = [
     v2.RandomCrop(40, padding=2, pad_if_needed=True),
     v2.RandomHorizontalFlip(),
@@ -88,12 +89,12 @@ def test_jobs_share_boxes_and_one_is_killed(host: Host, coco, seed, monkeypatch)
 
 def test_jobs_serve_each_other_copies_with_boxes(host: Host, coco):
     work = train(
-        coco, host.name, epochs=8, sleep_s=0.002, notes=host.folder, cache_bytes="4MiB", split="10-10-80"
+        coco, host.name, epochs=EPOCHS, sleep_s=0.002, notes=host.folder, cache_bytes="4MiB", split="10-10-80"
     )  # fmt: skip
     jobs = [host.start(work) for _ in range(2)]
     assert [job.wait() for job in jobs] == [0, 0]
     for job in jobs:
-        assert_exactly_once(job, 8, PICTURES, 8)
+        assert_exactly_once(job, EPOCHS, PICTURES, 8)
     served = [int(path.name.split()[1]) for path in host.folder.glob("served *")]
     print(f"{served} copies served")
     assert sum(served) > 0

@@ -21,9 +21,9 @@ from seneca import transforms as T
 
 SIGNALS = int(os.environ.get("SENECA_TEST_KILLS") or size(2, 5))
 BATCH = 4
-N = 960
+N = size(480, 960)
 FRONT = 3  # jobs
-FRONT_AT = 200  # samples that the jobs in front have been given when the last begins
+FRONT_AT = size(100, 200)  # samples that the jobs in front have been given when the last begins
 BEHIND_AT = 40  # that the last has been given when it is sent its signal: others know by then what limits it
 SUMS = 9999  # in place of an epoch: what a job counted
 TRANSFORM = T.Compose(

@@ -16,6 +16,7 @@ from seneca.cache import growth, sample_cache
 
 MiB = 1 << 20
 GRANULE = 4096
+CACHE_BYTES = size(4, 8) * MiB  # of a cache that grows
 
 
 def memory_of(place):
@@ -33,7 +34,7 @@ def test_what_is_counted_has_memory_whoever_is_killed_meanwhile(seed):
         while mine.grow(16 * MiB // GRANULE):
             pass
 
-    for _ in range(size(5, 40)):
+    for _ in range(size(2, 40)):
         with Place(100, 256 * MiB) as place:
             segment = place.attach(first_bytes=MiB)
             with Process(grow) as victim:
@@ -63,7 +64,7 @@ def test_who_shrinks_a_cache_may_be_killed_at_any_moment(seed):
         for granules in range(whole - 50, 100, -50):
             shrunk(granules)
 
-    for _ in range(size(4, 40)):
+    for _ in range(size(2, 40)):
         with Place(100, 64 * MiB) as place:
             segment = place.attach()
             members = [place.member(segment), place.member(place.attach(2))]
@@ -86,7 +87,7 @@ def test_who_shrinks_a_cache_may_be_killed_at_any_moment(seed):
     print(f"killed in the middle: {in_the_middle}")
 
 
-def train(data, name, *, epochs=2, cache_bytes=8 * MiB, pace_s=0.0):
+def train(data, name, *, epochs=2, cache_bytes=CACHE_BYTES, pace_s=0.0):
     """What a job does: at least so many epochs, and until the cache is whole. It then says so."""
 
     def work(log):
@@ -167,23 +168,23 @@ def train_until(data, name, until):
 def test_jobs_get_each_sample_once_an_epoch_while_their_cache_shrinks(host: Host, small_pictures):
     """Again and again, down to what they need."""
     enough = host.folder / "enough"
-    jobs = [host.start(train_until(small_pictures, host.name, enough)) for _ in range(3)]
+    jobs = [host.start(train_until(small_pictures, host.name, enough)) for _ in range(size(2, 3))]
     deadline = time.monotonic() + TIME_OUT_S
     while not all(job.delivered() for job in jobs) and time.monotonic() < deadline:
         time.sleep(0.01)
     now, passes = 4 * MiB, 0
     try:
         while time.monotonic() < deadline:
-            now -= 64 << 10
+            now -= size(128, 64) << 10
             segments.shrink(segments.find(host.name), now)
             view = segments.find(host.name).view
             assert view.payload_bytes == view.reserved_bytes == now
             passes += 1
-            time.sleep(0.02)
+            time.sleep(size(0.005, 0.02))
     except seneca.errors.NoSpaceError as error:
         assert "its jobs need" in str(error)
     enough.touch()
-    assert [job.wait() for job in jobs] == [0] * 3
+    assert [job.wait() for job in jobs] == [0] * len(jobs)
     for job in jobs:
         assert_exactly_once(job, len(job.delivered()), 300, 16)
     assert passes > 10 and host.segments() == []

@@ -66,11 +66,11 @@ def train(folder, name, habit, *, epochs, until=None, workers=1):
 def test_each_gets_what_its_sampler_gives_whoever_dies(host: Host, small_pictures, seed, monkeypatch):
     monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
     rng = random.Random(seed)
-    for round_ in range(size(3, 8)):
+    for round_ in range(size(1, 8)):
         is_dead = host.folder / f"round {round_}"
         jobs = {
             habit: host.start(
-                train(small_pictures, host.name, habit, epochs=2, until=is_dead, workers=round_ % 3)
+                train(small_pictures, host.name, habit, epochs=2, until=is_dead, workers=(round_ + 1) % 3)
             )
             for habit in HABITS
         }

@@ -18,13 +18,14 @@ import pytest
 import ready
 import slow_reads
 from redis_servers import PROGRAM, needs_redis, put_first
+from sizes import size
 
 import seneca
 from seneca import transforms as T
 from seneca.testing import make_pictures
 
 pytestmark = needs_redis
-COUNT, EPOCHS, HOSTS = 60, 3, 3
+COUNT, EPOCHS, HOSTS = 60, size(2, 3), 3
 STORAGE = 20_000_000
 
 JOB = """
@@ -124,7 +125,7 @@ def test_three_hosts_read_storage_in_the_first_epoch_alone(hosts, servers, tmp_p
     slow = slow_reads.environment(place, folder, STORAGE)
     first, *others = (host.address for host in hosts)
     remote = ",".join([f"redis://{first}?insecure=true", *others])
-    server = ready.Server(slow)
+    server = ready.Server(slow, modules=["seneca.loader"])
     request.addfinalizer(server.close)
     jobs = []
     for i, host in enumerate(hosts):

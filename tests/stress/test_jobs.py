@@ -45,6 +45,7 @@ def train(
     return work
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("workers", [0, 1, 2])
 @pytest.mark.parametrize("batch_size", [1, 7, 64, 256])
 def test_each_of_several_jobs_gets_each_sample_once_an_epoch(host: Host, small_pictures, batch_size, workers):
@@ -58,6 +59,7 @@ def test_each_of_several_jobs_gets_each_sample_once_an_epoch(host: Host, small_p
     assert host.segments() == []
 
 
+@pytest.mark.whole_size(shown_by="test_each_of_several_jobs_gets_each_sample_once_an_epoch")
 @pytest.mark.small(1)
 @pytest.mark.parametrize("count", [2, 4])
 def test_jobs_on_real_pictures(host: Host, imagenet_sample, count):
@@ -103,7 +105,7 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed,
     monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
     rng = random.Random(seed)
     under_way = 0
-    rounds = size(5, 50)
+    rounds = size(2, 50)
     for round_ in range(rounds):
         is_dead = host.folder / f"round {round_}: the victim is dead"
         work = train(
@@ -123,7 +125,7 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed,
             assert_exactly_once(job, max(job.delivered()) + 1, 300, 16)
             assert max(job.delivered()) >= 1
         assert host.segments() == [], f"round {round_}"
-    assert under_way >= rounds // 5, "most victims died before they had begun: the test shows little"
+    assert under_way >= max(1, rounds // 5), "most victims died before they had begun: the test shows little"
     report = check(host.folder / "audit")
     assert report.violations == []
     assert report.epochs >= 4 * rounds and report.incomplete > 0 and report.checked[2] > 0
@@ -146,7 +148,7 @@ def test_all_killed_at_once_leave_nothing_to_the_next(host: Host, small_pictures
 
 def test_a_stopped_job_does_not_hold_up_the_others(host: Host, small_pictures, seed):
     rng = random.Random(seed)
-    for _ in range(size(2, 5)):
+    for _ in range(size(1, 5)):
         work = train(small_pictures, host.name, epochs=3, batch_size=8, workers=1, pace_s=0.001)
         stopped = host.start(work)
         other = host.start(train(small_pictures, host.name, epochs=2, batch_size=8, workers=1))
@@ -163,7 +165,7 @@ def test_a_stopped_job_does_not_hold_up_the_others(host: Host, small_pictures, s
 def test_derived_state_is_what_a_rebuild_makes_while_jobs_run(host: Host, small_pictures):
     """The check folds, rebuilds and compares under the lock, amid the commits of running jobs."""
     is_checked = host.folder / "checked"
-    options = dict(epochs=6, batch_size=16, workers=2, split="30-30-40", until=is_checked)
+    options = dict(epochs=size(2, 6), batch_size=16, workers=2, split="30-30-40", until=is_checked)
     work = train(small_pictures, host.name, **options)
     jobs = [host.start(work) for _ in range(3)]
     while not all(job.delivered() for job in jobs):

@@ -93,6 +93,7 @@ def files(request, tmp_path):
     return folder
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", ["folder", "list"])
 def test_each_job_gets_each_sample_once_whoever_dies(host: Host, files, kind, seed, monkeypatch):
     monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
@@ -117,6 +118,7 @@ def test_each_job_gets_each_sample_once_whoever_dies(host: Host, files, kind, se
     assert not report.violations and report.served["augmented"] > 0
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", ["folder", "list"])
 def test_an_epoch_is_resumed_in_another_process(host: Host, files, kind):
     """Beside a job that shares with both processes, what they deliver is each sample once."""

@@ -15,8 +15,8 @@ import seneca
 from seneca.audit.check import check
 from seneca.segments import State, find
 
-SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(15, 150))
-STOPPED = size(4, 10)
+SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(8, 150))
+STOPPED = size(2, 10)
 
 
 def watching(name):

@@ -21,7 +21,7 @@ import seneca
 from seneca import transforms as T
 from seneca.audit.check import check
 
-KILLS = int(os.environ.get("SENECA_TEST_KILLS") or size(4, 15))
+KILLS = int(os.environ.get("SENECA_TEST_KILLS") or size(3, 15))
 JOBS = 4
 SAMPLES = 100
 BATCH = 8

@@ -13,6 +13,7 @@ import pytest
 import rank_process
 from job_processes import Host, Job, assert_exactly_once
 from rank_process import BATCH_SIZE, CASES, EPOCHS, KILLED, OPAQUE
+from sizes import size
 from torch.utils.data import DistributedSampler
 
 import seneca
@@ -73,7 +74,7 @@ def trains_until(over, meeting, cache):
             for batch in loader:
                 meeting.touch()
                 log(epoch, [index for index, _ in batch])
-                time.sleep(0.005)
+                time.sleep(size(0.05, 0.005))
 
     return work
 
