@@ -19,7 +19,7 @@ import torch
 import torch.utils.data
 from between_tests import pytest_runtest_call, pytest_runtest_teardown
 from PIL import Image
-from sizes import pytest_collection_modifyitems, pytest_configure, pytest_report_header
+from sizes import WHOLE, pytest_collection_modifyitems, pytest_configure, pytest_report_header
 
 from seneca._runtime.segment_folder import fault_of
 from seneca.testing import make_pictures
@@ -44,8 +44,8 @@ __all__ = [  # hooks count where a conftest has them
 # classes. Those that are about another method name it.
 multiprocessing.set_start_method("fork", force=True)
 
-# One test has one core. OpenMP's other threads would spin there for each small tensor.
-torch.set_num_threads(1)
+if not WHOLE:  # one test has one core: OpenMP's other threads would spin there for each small tensor
+    torch.set_num_threads(1)
 
 gc.disable()  # what is imported and collected stays
 

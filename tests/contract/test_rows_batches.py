@@ -130,6 +130,7 @@ def test_default_collate_keeps_the_kinds_of_containers(load, workers):
     assert batch["array"].dtype == torch.uint8 and batch["pair"][1].tolist() == [True, True]
 
 
+@pytest.mark.small(1)
 def test_batches_come_as_they_are_ready_where_no_order_is_asked_for(load):
     event = multiprocessing.get_context("fork").Event()
     loader = load(

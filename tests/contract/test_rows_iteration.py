@@ -57,6 +57,7 @@ def test_two_shuffled_iterators_at_once_are_whole(load, dataset, workers):
         assert sorted(flat(side)) == [*range(SAMPLES)]
 
 
+@pytest.mark.small(1)
 def test_iterators_at_once_have_workers_of_their_own(load):
     loader = load(Made(8, pid_and_index), num_workers=2, collate_fn=keep)
     one, two = (
@@ -140,6 +141,7 @@ def test_persistent_workers_mean_one_iterator_that_is_reset(load, dataset):
     assert iter(loader) is batches and labels(next(batches)) == [0, 1, 2, 3]
 
 
+@pytest.mark.small(1)
 def test_persistent_workers_keep_their_pids_and_leave_with_the_loader(load):
     loader = load(Made(8, pid_and_index), num_workers=2, persistent_workers=True, collate_fn=keep)
     pids = [{pid for [(pid, _)] in loader} for _ in range(3)]
@@ -264,6 +266,7 @@ def test_a_whole_epoch_warns_of_nothing(load, dataset, workers):
         assert seeded(0, lambda: epoch(load(dataset, batch_size=6, num_workers=workers))) == HALVES
 
 
+@pytest.mark.small(1)
 def test_an_empty_dataset_has_no_batches(load):
     for dataset in (Numbers(0), Count(0)):
         for workers in (0, 1):

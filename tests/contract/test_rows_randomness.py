@@ -82,6 +82,7 @@ def test_an_iterator_draws_one_number(load, dataset, mode, owned):
     assert owned == torch.equal(torch.get_rng_state(), torch.Generator().manual_seed(3).get_state())
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize(("seed", "mode", "owned"), TABLE)
 @pytest.mark.meant("order")
 @pytest.mark.stock
@@ -196,6 +197,7 @@ def test_the_numbers_of_a_native_transform_do_not_hang_on_the_workers(load, pict
     assert torch.equal(here, with_one) is torch.equal(with_one, with_two) is not load.is_torch
 
 
+@pytest.mark.small(1)
 def test_a_worker_is_seeded_with_the_base_seed_and_its_number(load):
     base = seeded(6, one_number)
     loader = load(Made(2, what_a_worker_knows), num_workers=2, collate_fn=keep)
@@ -217,6 +219,7 @@ def test_a_worker_is_seeded_with_the_base_seed_and_its_number(load):
         }
 
 
+@pytest.mark.small(1)
 def test_the_base_seed_is_the_generator_s_where_there_is_one(load):
     base = one_number(torch.Generator().manual_seed(6))
     loader = load(

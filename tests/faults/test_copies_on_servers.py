@@ -214,7 +214,7 @@ def test_what_is_counted(folder, server, hosts, tmp_path, monkeypatch):
         time.sleep(0.01)
     decoded = {"split": "0-80-20", "cache_bytes": "256MiB"}
     pair = [loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url, **decoded) for host in hosts[:2]]
-    for _ in range(EPOCHS):
+    for _ in range(size(3, EPOCHS)):
         iterators = [iter(one) for one in pair]
         for _ in range(COUNT // BATCH):
             assert all(len(next(iterator)) == 2 for iterator in iterators)

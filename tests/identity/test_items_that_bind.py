@@ -11,6 +11,7 @@ import pytest
 import torch
 from alike import Items, check
 from pairs import SAMPLES, Scenario
+from sizes import size
 
 import seneca
 from seneca.data.support import inspect_dataset
@@ -150,7 +151,9 @@ def items(tmp_path):
 def test_jobs_share_whose_items_bind_what_does_not_count(kind, workers, items, tmp_path):
     items(kind)
     options = {"num_workers": workers}
-    scenario = Scenario(make_of(kind), lambda side: options, want=want_of(kind), epochs=4, in_turn=True)
+    scenario = Scenario(
+        make_of(kind), lambda side: options, want=want_of(kind), epochs=size(3, 4), in_turn=True
+    )
     check(scenario, tmp_path, shares=True)
 
 

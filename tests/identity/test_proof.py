@@ -240,6 +240,7 @@ class OwnCoin(Unseen):
         return index, index + 1000 * int(self.rng.random() < 0.1)
 
 
+@pytest.mark.whole_size(shown_by="test_random_items_are_shared_and_no_lies")
 @pytest.mark.small(1)
 @pytest.mark.parametrize("kind, key", [(Coin, None), (OwnCoin, "mine")])
 def test_a_coin_that_nobody_can_set_is_no_lie(kind, key, tmp_path):

@@ -15,7 +15,7 @@ import seneca
 from seneca.audit.check import check
 from seneca.segments import State, find
 
-SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(8, 150))
+SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(5, 150))
 STOPPED = size(2, 10)
 
 

@@ -185,12 +185,20 @@ def test_explain_says_who_calls_them(picture_folder):
     )
 
 
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_they_use_one_core_where_torch_has_workers(picture_folder, workers):
-    before = torch.get_num_threads()
     threads = loader_of(
         seneca.ImageFolder(picture_folder, CROP),
         num_workers=workers,
         collate_fn=lambda _: torch.get_num_threads(),
     )
-    assert set(threads) == {1 if workers else before} and torch.get_num_threads() == before
+    assert set(threads) == {1 if workers else 2} and torch.get_num_threads() == 2
