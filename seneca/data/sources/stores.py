@@ -350,7 +350,7 @@ class _Google(Store):
 
 
 class _Azure(Store):
-    """Likewise."""
+    """Likewise. Its package passes no session on; therefore its client's own is replaced."""
 
     def __init__(self, scheme: str) -> None:
         import aiohttp
