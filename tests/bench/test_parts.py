@@ -30,7 +30,7 @@ from sizes import size
 
 ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "bench"
-MEASURED = [*("--seconds", str(size(0.05, 0.2))), *("--warm", str(size(0.02, 0.05)))]
+MEASURED = ["--seconds", "0.2", "--warm", "0.05"]
 
 
 def test_links_keep_the_class_and_take_turns(picture_folder, tmp_path):
@@ -222,6 +222,7 @@ def decode_loop(tmp_path_factory):
         return compiled.compile_program("decode_loop", tmp_path_factory.mktemp("decode_loop"))
 
 
+@pytest.mark.whole_size(shown_by="test_what_the_compiler_says_is_passed_on")
 def test_every_step_from_a_jpeg_to_a_batch_is_measured(
     picture_folder, tmp_path, decode_loop, monkeypatch, capfd
 ):
@@ -230,7 +231,7 @@ def test_every_step_from_a_jpeg_to_a_batch_is_measured(
     (picture_folder / "class_0" / "text.jpg").write_text("no picture at all")
     monkeypatch.setattr(bench_decode, "compile_program", lambda name, folder: decode_loop)
     monkeypatch.setattr(bench_decode.signal, "signal", lambda *_: None)
-    names = size(["exact"], [*bench_decode.LOOPS, "seneca"])
+    names = [*bench_decode.LOOPS, "seneca"]
     file = tmp_path / "decode.json"
     arguments = [*MEASURED, "--rounds", "1", "--links", "96", "--batch", "8"]
     arguments += ["--data", str(picture_folder), "--json", str(file), "--only", ",".join(names)]
@@ -245,6 +246,7 @@ def test_every_step_from_a_jpeg_to_a_batch_is_measured(
     assert len(re.findall(r"left out: .*/(cut|text)\.jpg: ", complaints)) == 2
 
 
+@pytest.mark.whole_size(shown_by="test_a_measurement_is_held_to_its_cores")
 def test_all_cores_count_together(picture_folder, tmp_path, decode_loop, monkeypatch):
     monkeypatch.setattr(bench_decode, "compile_program", lambda name, folder: decode_loop)
     monkeypatch.setattr(bench_decode.signal, "signal", lambda *_: None)
@@ -256,6 +258,7 @@ def test_all_cores_count_together(picture_folder, tmp_path, decode_loop, monkeyp
     assert all(len(row["rounds"]) == 2 for row in rows)
 
 
+@pytest.mark.whole_size(shown_by="test_what_the_compiler_says_is_passed_on")
 def test_others_are_given_where_the_c_loops_crop(picture_folder, tmp_path, decode_loop):
     from PIL import Image
 
@@ -407,7 +410,7 @@ def test_it_runs_as_a_file_and_as_a_module(command):
     assert "How fast is the way from a JPEG" in ran.stdout
 
 
-@pytest.mark.whole_size(shown_by="test_every_step_from_a_jpeg_to_a_batch_is_measured")
+@pytest.mark.whole_size(shown_by="test_a_measurement_is_held_to_its_cores")
 def test_every_stage_of_the_c_program_is_measured(tmp_path):
     file = tmp_path / "micro.json"
     command = [sys.executable, "-m", "pytest", BENCH / "micro", "-q", "-rs", "-p", "no:cacheprovider"]
