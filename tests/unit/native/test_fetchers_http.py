@@ -1,6 +1,7 @@
 """Objects are fetched by libcurl from a real server. What it cannot bring, the package is asked for."""
 
 import contextlib
+import gc
 import http.server
 import io
 import multiprocessing
@@ -117,6 +118,10 @@ def bucket(monkeypatch, picture_folder):
     bucket.released.set()
     bucket.server.shutdown()
     bucket.server.server_close()
+    gc.collect()  # a loader that an error's traceback holds would go on, and ask the next test's bucket
+    for thread in threading.enumerate():
+        if thread.name == "seneca-fetch":
+            thread.join(10)
 
 
 def loader_of(dataset, batch_size=8):
