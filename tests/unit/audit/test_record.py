@@ -189,7 +189,11 @@ def test_an_order_of_the_user_s_is_written_and_not_judged(folder, cache):
 
     order = [3, 3, 1, 40, 3]
     list(loader_of(Squares(90), cache, shuffle=False, sampler=order, num_workers=0, batch_size=2))
-    list(loader_of(Names(90), f"{cache}-names", batch_size=None, shuffle=False, sampler=["7", "8"], num_workers=0))
+    list(
+        loader_of(
+            Names(90), f"{cache}-names", batch_size=None, shuffle=False, sampler=["7", "8"], num_workers=0
+        )
+    )
     by_itself = BatchSampler(RandomSampler(range(90), replacement=True), 8, False)
     list(loader_of(Squares(90), cache, batch_size=1, shuffle=False, batch_sampler=by_itself, num_workers=0))
     first, second, _ = logs(folder)
