@@ -61,11 +61,20 @@ def slow(tmp_path_factory):
         yield folder, server, late
 
 
+def emptied(folder):
+    for path in folder.iterdir():
+        shutil.rmtree(path)
+    return folder
+
+
 @pytest.fixture
 def pictures(slow, picture_folder):
-    """Those of ``picture_folder``, where reads are late."""
-    shutil.rmtree(slow[0])
-    return Path(shutil.copytree(picture_folder, slow[0]))
+    """Those of ``picture_folder``, where reads are late.
+
+    The folder itself stays: the server may still have to find it.
+    """
+    emptied(slow[0])
+    return Path(shutil.copytree(picture_folder, slow[0], dirs_exist_ok=True))
 
 
 @pytest.fixture
@@ -100,8 +109,7 @@ def test_many_files_are_read_at_a_time_where_storage_is_slow_to_answer(run):
 @pytest.mark.whole_size(shown_by="test_files_that_are_read_ahead_are_about_64_mib_at_most")
 def test_readers_go_on_once_files_are_used_that_they_were_not_to_read_ahead_of(run, pictures):
     """A batch has many more files than may be read ahead. Then claims wake the readers, and no batch does."""
-    shutil.rmtree(pictures)
-    make_pictures(pictures, count=300, classes=2, sides=(400, 500))
+    make_pictures(emptied(pictures), count=300, classes=2, sides=(400, 500))
     [found] = run(1, is_late=True, batch_size=300)
     assert found["blocked_s"] < 0.25 * found["seconds"], "the thread that prepares is seldom without a file"
 
