@@ -315,6 +315,47 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
     return rc;
 }
 
+static int from_recoded(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, sn_rng *rng, const void *payload,
+                        size_t bytes, uint8_t *out, sn_view *view)
+{
+    uint32_t height = 0, width = 0;
+    int rc;
+
+    codec->message[0] = '\0';
+    codec->is_of_mask = 0;
+    rc = sn_jpeg_open_recoded(codec->jpeg, payload, bytes, &height, &width);
+    if (rc == SN_OK && (uint64_t)height * width > most_pixels(codec, plan))
+        rc = SN_E_FOR_PILLOW;
+    if (rc == SN_OK)
+        rc = run(codec, plan->ops, n_ops, false, rng, NULL, height, width, NULL, out, view);
+    sn_jpeg_close(codec->jpeg);
+    return rc;
+}
+
+int sn_codec_recode(sn_codec *codec, const uint8_t *bytes, size_t length, void *payload, size_t room, size_t *made)
+{
+    uint32_t height, width;
+    int rc;
+
+    codec->message[0] = '\0';
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, true, &height, &width);
+    if (rc == SN_OK)
+        rc = sn_jpeg_recode(codec->jpeg, payload, room, made);
+    sn_jpeg_close(codec->jpeg);
+    return rc;
+}
+
+int sn_codec_decode_recoded(sn_codec *codec, const sn_plan *plan, const void *payload, size_t bytes, sn_view *out)
+{
+    return from_recoded(codec, plan, plan->n_head, NULL, payload, bytes, NULL, out);
+}
+
+int sn_codec_augment_recoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const void *payload, size_t bytes,
+                             uint8_t *out)
+{
+    return from_recoded(codec, plan, plan->n_ops, rng, payload, bytes, out, NULL);
+}
+
 int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length, sn_view *out)
 {
     /* What is kept in full is decoded exactly: it serves for many epochs, and other jobs too. */

@@ -101,6 +101,16 @@ int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width);
 int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const uint8_t *bytes, size_t length,
                              uint8_t *out);
 
+/* Write the RECODED payload (formats/recoded.h) of a file in `room` bytes, aligned to 4. SN_E_FOR_PILLOW: it is of a kind
+ * that has none, or has to be turned; SN_E_DECODE: it is damaged; SN_E_TOO_LARGE; SN_FULL: there is no room. */
+int sn_codec_recode(sn_codec *codec, const uint8_t *bytes, size_t length, void *payload, size_t room, size_t *made);
+
+/* The same two from a RECODED payload (formats/recoded.h), aligned to 4, with the same pixels; plans of pairs have none.
+ * SN_E_DECODE: it is damaged. */
+int sn_codec_decode_recoded(sn_codec *codec, const sn_plan *plan, const void *payload, size_t bytes, sn_view *out);
+int sn_codec_augment_recoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const void *payload, size_t bytes,
+                             uint8_t *out);
+
 /* The tail alone, from DECODED; `out` as above. Same rng, same picture: the same crop, and the
  * same pixels up to rounding, as sn_codec_augment_encoded(). */
 int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const sn_view *decoded, uint8_t *out);

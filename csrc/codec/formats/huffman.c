@@ -326,16 +326,16 @@ static INLINE bool take_dc(reader *r, const dc_table *table, uint32_t *last)
     return true;
 }
 
-enum { FAILED, GOES_ON, ENDED };
+enum { FAILED, GOES_ON, ENDED, ALONE };
 
-/* One code by itself, with the value behind it. *at: the last coefficient, in zigzag order. */
+/* One code by itself, with the value behind it: so many bits have to be there. *at: the last coefficient, in zigzag
+ * order. */
+#define ALONE_BITS (LONGEST_CODE + 15)
 static INLINE int take_one(reader *r, const codes *from, uint32_t *at, int16_t *block)
 {
-    int symbol;
+    int symbol = take_symbol(r, from);
     uint32_t size;
 
-    refill(r);
-    symbol = take_symbol(r, from);
     if (symbol < 0)
         return FAILED;
     size = symbol & 15;
@@ -353,60 +353,80 @@ static INLINE int take_one(reader *r, const codes *from, uint32_t *at, int16_t *
     return *at == BLOCK - 1 ? ENDED : GOES_ON;
 }
 
-/* The coefficients behind the first. */
+/* Up to `most` look-ups. ALONE: the next code has to be taken by itself. */
+
+static INLINE int look_up(reader *r, const ac_table *table, uint32_t *at, int16_t *block, int most)
+{
+#pragma GCC unroll 5
+    for (int k = 0; k < most; k++) {
+        uint64_t found = table->two[r->bits >> (64 - LOOKUP_BITS)];
+        uint32_t first = *at + (uint32_t)(found >> 8 & 0xFF), second = *at + (uint32_t)(found >> 16 & 0xFF);
+
+        if (__builtin_expect(second >= BLOCK - 1, false))
+            return ALONE;
+        drop(r, found & 0xFF);
+        block[natural[first]] = (int16_t)(block[natural[first]] + (int16_t)(found >> 32));
+        block[natural[second]] = (int16_t)(block[natural[second]] + (int16_t)(found >> 48));
+        if (found & ENDS)
+            return ENDED;
+        *at = second;
+    }
+    return GOES_ON;
+}
+
+static INLINE int skip_up(reader *r, const ac_table *table, uint32_t *at, int most)
+{
+#pragma GCC unroll 5
+    for (int k = 0; k < most; k++) {
+        uint32_t found = table->skip[r->bits >> (64 - LOOKUP_BITS)], then = *at + (found >> 4 & 0xFF);
+
+        if (__builtin_expect(then >= BLOCK - 1, false))
+            return ALONE;
+        drop(r, found & 15);
+        if (found & SKIP_ENDS)
+            return ENDED;
+        *at = then;
+    }
+    return GOES_ON;
+}
+
+/* The coefficients behind the first, which has left FILLED - LOOKUP_BITS bits or more. */
 static INLINE bool take_ac(reader *r, const ac_table *table, int16_t *block)
 {
     uint32_t at = 0;
-    int state;
+    int state = look_up(r, table, &at, block, LOOKUPS - 1);
 
-    for (;;) {
+    while (state != ENDED) {
         refill(r);
-#pragma GCC unroll 5
-        for (int k = 0; k < LOOKUPS; k++) {
-            uint64_t found = table->two[r->bits >> (64 - LOOKUP_BITS)];
-            uint32_t first = at + (uint32_t)(found >> 8 & 0xFF), second = at + (uint32_t)(found >> 16 & 0xFF);
-
-            if (__builtin_expect(second >= BLOCK - 1, false))
-                goto alone;
-            drop(r, found & 0xFF);
-            block[natural[first]] = (int16_t)(block[natural[first]] + (int16_t)(found >> 32));
-            block[natural[second]] = (int16_t)(block[natural[second]] + (int16_t)(found >> 48));
-            if (found & ENDS)
-                return true;
-            at = second;
+        if (state == ALONE) {
+            state = take_one(r, &table->codes, &at, block);
+            if (state != GOES_ON)
+                return state == ENDED;
+            state = look_up(r, table, &at, block, (FILLED - ALONE_BITS) / LOOKUP_BITS);
+        } else {
+            state = look_up(r, table, &at, block, LOOKUPS);
         }
-        continue;
-    alone:
-        state = take_one(r, &table->codes, &at, block);
-        if (state != GOES_ON)
-            return state == ENDED;
     }
+    return true;
 }
 
 static INLINE bool skip_ac(reader *r, const ac_table *table)
 {
     uint32_t at = 0;
-    int state;
+    int state = skip_up(r, table, &at, LOOKUPS - 1);
 
-    for (;;) {
+    while (state != ENDED) {
         refill(r);
-#pragma GCC unroll 5
-        for (int k = 0; k < LOOKUPS; k++) {
-            uint32_t found = table->skip[r->bits >> (64 - LOOKUP_BITS)], then = at + (found >> 4 & 0xFF);
-
-            if (__builtin_expect(then >= BLOCK - 1, false))
-                goto alone;
-            drop(r, found & 15);
-            if (found & SKIP_ENDS)
-                return true;
-            at = then;
+        if (state == ALONE) {
+            state = take_one(r, &table->codes, &at, NULL);
+            if (state != GOES_ON)
+                return state == ENDED;
+            state = skip_up(r, table, &at, (FILLED - ALONE_BITS) / LOOKUP_BITS);
+        } else {
+            state = skip_up(r, table, &at, LOOKUPS);
         }
-        continue;
-    alone:
-        state = take_one(r, &table->codes, &at, NULL);
-        if (state != GOES_ON)
-            return state == ENDED;
     }
+    return true;
 }
 
 /* -- MCUs -- */

@@ -15,6 +15,8 @@
 #include "huffman.h"
 #include "jpeg_header.h"
 #include "orientation.h"
+#include "raster.h"
+#include "recode.h"
 
 /* A scan takes ten bytes of a file and a pass over all coefficients: up to 1 ns a pixel where it says nothing of
  * them, 4 with arithmetic coding. So what is bounded is scans times pixels, to some two seconds of a core. libjpeg's
@@ -36,6 +38,16 @@ typedef struct {
     boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);
 } entropy_decoder;
 
+/* How struct jpeg_input_controller begins, likewise. */
+typedef struct {
+    int (*consume_input)(j_decompress_ptr info);
+    void (*reset_input_controller)(j_decompress_ptr info);
+    void (*start_input_pass)(j_decompress_ptr info);
+    void (*finish_input_pass)(j_decompress_ptr info);
+    boolean has_multiple_scans;
+    boolean eoi_reached;
+} input_controller;
+
 /* The bytes that libjpeg may hold for one picture beyond the coefficients of max_pixels. */
 #define MEMORY_MARGIN (64L << 20)
 
@@ -55,6 +67,10 @@ struct sn_jpeg {
     uint32_t denominator; /* of the size that is decoded */
     bool plainly;         /* without sn_huffman */
     sn_huffman *huffman;
+    sn_raster *raster;
+    sn_recoded *recoded; /* made when it is needed first */
+    bool is_recoded;     /* a payload is open, and no JPEG */
+    sn_recoding *recoding;
     sn_buffer stored; /* what was decoded, before it is turned */
 
     /* The arguments of the step under way, which takes none itself: see attempt(). */
@@ -64,6 +80,8 @@ struct sn_jpeg {
     sn_rect region;
     sn_buffer *buffer;
     sn_view view;
+    void *payload;
+    size_t room, recoded_bytes;
 };
 
 /* -- libjpeg's callbacks -- */
@@ -146,15 +164,20 @@ static void on_progress(j_common_ptr info)
              jpeg->info.image_height, jpeg->info.image_width, jpeg->max_scans);
 }
 
+static void leave_to_libjpeg(sn_jpeg *jpeg) __attribute__((noreturn));
+static void leave_to_libjpeg(sn_jpeg *jpeg)
+{
+    jpeg->rc = AGAIN;
+    longjmp(jpeg->jump, 1);
+}
+
 /* In place of libjpeg's own. */
 static boolean on_mcu(j_decompress_ptr info, JBLOCKROW *blocks)
 {
     sn_jpeg *jpeg = owner((j_common_ptr)info);
 
-    if (!sn_huffman_decode(jpeg->huffman, blocks)) {
-        jpeg->rc = AGAIN;
-        longjmp(jpeg->jump, 1);
-    }
+    if (!sn_huffman_decode(jpeg->huffman, blocks))
+        leave_to_libjpeg(jpeg);
     return TRUE;
 }
 
@@ -338,6 +361,39 @@ static bool is_read_to_its_end(struct jpeg_decompress_struct *info)
     return marker != NULL && marker[1] == JPEG_EOI;
 }
 
+/* What is left of jpeg_finish_decompress() where libjpeg has decoded no row itself: look for the end's marker. */
+static void finish(struct jpeg_decompress_struct *info)
+{
+    input_controller *input = (input_controller *)info->inputctl;
+
+    info->output_scanline = info->output_height;
+    input->finish_input_pass(info);
+    while (!input->eoi_reached && input->consume_input(info) != JPEG_SUSPENDED)
+        ;
+}
+
+/* The region by our own code from the codes to the pixels. */
+static void draw_region(sn_jpeg *jpeg)
+{
+    struct jpeg_decompress_struct *info = &jpeg->info;
+    sn_rect region = jpeg->region;
+    size_t stride = (size_t)region.width * 3;
+
+    if (sn_buffer_reserve(jpeg->buffer, stride * region.height) != 0)
+        fail(jpeg, -ENOMEM, "no memory for the pixels");
+    if (!sn_raster_draw(jpeg->raster, jpeg->huffman, jpeg->buffer->data, stride))
+        leave_to_libjpeg(jpeg);
+    sn_huffman_end(jpeg->huffman, info);
+    if (sn_raster_has_more(jpeg->raster) && !is_read_to_its_end(info)) {
+        if (!sn_raster_skip(jpeg->raster, jpeg->huffman))
+            leave_to_libjpeg(jpeg);
+        sn_huffman_end(jpeg->huffman, info);
+    }
+    if (!sn_raster_has_more(jpeg->raster))
+        finish(info);
+    jpeg->view = (sn_view){jpeg->buffer->data, region.height, region.width, stride, NULL};
+}
+
 static void read_region(sn_jpeg *jpeg)
 {
     struct jpeg_decompress_struct *info = &jpeg->info;
@@ -345,6 +401,7 @@ static void read_region(sn_jpeg *jpeg)
     bool cmyk = info->num_components == 4;
     bool whole, ours;
     uint32_t first_column = 0;
+    sn_jpeg_frame frame;
     size_t stride;
     uint8_t *pixels;
 
@@ -356,6 +413,11 @@ static void read_region(sn_jpeg *jpeg)
     jpeg_start_decompress(info);
 
     ours = !jpeg->plainly && sn_huffman_begin(jpeg->huffman, info);
+    if (ours && jpeg->denominator == 1 && sn_jpeg_frame_of(info, &frame) &&
+        sn_raster_begin(jpeg->raster, &frame, region)) {
+        draw_region(jpeg);
+        return;
+    }
     if (ours)
         ((entropy_decoder *)info->entropy)->decode_mcu = on_mcu;
     whole = is_smoothed(info);
@@ -395,6 +457,19 @@ static void read_region(sn_jpeg *jpeg)
     jpeg->view.stride = stride;
 }
 
+static void recode(sn_jpeg *jpeg)
+{
+    struct jpeg_decompress_struct *info = &jpeg->info;
+    int rc = jpeg->orientation == 1 ? sn_recode(info, jpeg->huffman, &jpeg->stored, jpeg->recoding, jpeg->payload,
+                                                jpeg->room, &jpeg->recoded_bytes)
+                                    : SN_E_FOR_PILLOW;
+
+    if (rc != SN_OK)
+        fail(jpeg, rc, "it has no recoded copy");
+    if (!jpeg_has_multiple_scans(info))
+        finish(info);
+}
+
 /* -- The calls -- */
 
 sn_jpeg *sn_jpeg_new(uint64_t max_pixels, char message[SN_JPEG_MESSAGE])
@@ -404,8 +479,9 @@ sn_jpeg *sn_jpeg_new(uint64_t max_pixels, char message[SN_JPEG_MESSAGE])
     if (jpeg == NULL)
         return NULL;
     jpeg->huffman = sn_huffman_new();
-    if (jpeg->huffman == NULL) {
-        free(jpeg);
+    jpeg->raster = sn_raster_new();
+    if (jpeg->huffman == NULL || jpeg->raster == NULL) {
+        sn_jpeg_free(jpeg);
         return NULL;
     }
     jpeg_std_error(&jpeg->errors);
@@ -430,6 +506,9 @@ void sn_jpeg_free(sn_jpeg *jpeg)
     sn_jpeg_close(jpeg);
     sn_buffer_release(&jpeg->stored);
     sn_huffman_free(jpeg->huffman);
+    sn_raster_free(jpeg->raster);
+    free(jpeg->recoded);
+    free(jpeg->recoding);
     free(jpeg);
 }
 
@@ -462,6 +541,34 @@ int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool uprigh
     return rc;
 }
 
+int sn_jpeg_open_recoded(sn_jpeg *jpeg, const void *payload, size_t bytes, uint32_t *height, uint32_t *width)
+{
+    sn_jpeg_close(jpeg);
+    if (jpeg->recoded == NULL && (jpeg->recoded = calloc(1, sizeof *jpeg->recoded)) == NULL)
+        return -ENOMEM;
+    if (!sn_recoded_open(jpeg->recoded, payload, bytes)) {
+        snprintf(jpeg->message, SN_JPEG_MESSAGE, "its recoded copy is damaged");
+        return SN_E_DECODE;
+    }
+    jpeg->is_recoded = true;
+    *height = jpeg->recoded->frame.height;
+    *width = jpeg->recoded->frame.width;
+    return SN_OK;
+}
+
+int sn_jpeg_recode(sn_jpeg *jpeg, void *payload, size_t room, size_t *bytes)
+{
+    int rc;
+
+    if (jpeg->recoding == NULL && (jpeg->recoding = malloc(sizeof *jpeg->recoding)) == NULL)
+        return -ENOMEM;
+    jpeg->payload = payload;
+    jpeg->room = room;
+    rc = attempt(jpeg, recode);
+    *bytes = jpeg->recoded_bytes;
+    return rc;
+}
+
 static uint32_t reduced(uint32_t side, uint32_t denominator)
 {
     return (side + denominator - 1) / denominator;
@@ -476,19 +583,39 @@ sn_reduction sn_jpeg_shrink(sn_jpeg *jpeg, uint32_t denominator)
         rows = reduced(height, denominator) * denominator - height;
     if (sn_orientation_mirrors_columns(jpeg->orientation))
         columns = reduced(width, denominator) * denominator - width;
+    if (jpeg->is_recoded)
+        return (sn_reduction){1, 0, 0};
     jpeg->denominator = denominator;
     if (sn_orientation_swaps(jpeg->orientation))
         return (sn_reduction){denominator, columns, rows};
     return (sn_reduction){denominator, rows, columns};
 }
 
+static int read_recoded(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
+{
+    size_t stride = (size_t)region.width * 3;
+
+    if (sn_buffer_reserve(buffer, stride * region.height) != 0 ||
+        !sn_raster_begin(jpeg->raster, &jpeg->recoded->frame, region))
+        return -ENOMEM;
+    if (!sn_raster_draw_recoded(jpeg->raster, jpeg->recoded, buffer->data, stride)) {
+        snprintf(jpeg->message, SN_JPEG_MESSAGE, "its recoded copy is damaged");
+        return SN_E_DECODE;
+    }
+    *out = (sn_view){buffer->data, region.height, region.width, stride, NULL};
+    return SN_OK;
+}
+
 int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
 {
-    uint32_t height = reduced(jpeg->info.image_height, jpeg->denominator);
-    uint32_t width = reduced(jpeg->info.image_width, jpeg->denominator);
+    uint32_t height, width;
     bool turned = jpeg->orientation != 1;
     int rc;
 
+    if (jpeg->is_recoded)
+        return read_recoded(jpeg, region, buffer, out);
+    height = reduced(jpeg->info.image_height, jpeg->denominator);
+    width = reduced(jpeg->info.image_width, jpeg->denominator);
     jpeg->region = sn_orientation_stored(jpeg->orientation, region, height, width);
     jpeg->buffer = turned ? &jpeg->stored : buffer;
     rc = attempt(jpeg, read_region);
@@ -520,5 +647,5 @@ void sn_jpeg_close(sn_jpeg *jpeg)
 {
     if (jpeg->created)
         jpeg_destroy_decompress(&jpeg->info);
-    jpeg->created = false;
+    jpeg->created = jpeg->is_recoded = false;
 }

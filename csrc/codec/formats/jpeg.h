@@ -41,6 +41,13 @@ void sn_jpeg_free(sn_jpeg *jpeg);
  * turned picture from then on. */
 int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright, uint32_t *height, uint32_t *width);
 
+/* In place of reading: write the payload of recoded.h, as sn_recode() does, of a picture that was opened `upright`. One
+ * that has to be turned has none: SN_E_FOR_PILLOW. */
+int sn_jpeg_recode(sn_jpeg *jpeg, void *payload, size_t room, size_t *bytes);
+
+/* Open the payload of recoded.h, aligned to 4, in place of a JPEG. Nothing shrinks it. SN_E_DECODE: it is damaged. */
+int sn_jpeg_open_recoded(sn_jpeg *jpeg, const void *payload, size_t bytes, uint32_t *height, uint32_t *width);
+
 /* The reduction of a picture: row y and column x begin at (lead + y) / denominator. */
 typedef struct {
     uint32_t denominator;

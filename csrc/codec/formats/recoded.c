@@ -68,7 +68,8 @@ bool sn_recoding_begin(sn_recoding *recoding, const sn_jpeg_frame *frame, void *
     recoding->frame = *frame;
     recoding->payload = payload;
     set_first_rows(frame, recoding->first_row);
-    if (room > UINT32_MAX || before_segments(recoding->first_row) > room)
+    recoding->is_full = room > UINT32_MAX || before_segments(recoding->first_row) > room;
+    if (recoding->is_full)
         return false;
     for (uint32_t k = 0; k < frame->n_components; k++) {
         recoding->by[k] = sn_dequantiser_of(frame->quantisers[k]);
@@ -120,12 +121,14 @@ static bool put_segment(sn_recoding *recoding, const int16_t (*blocks)[SN_BLOCK]
     uint32_t width, bytes;
     uint8_t *at = recoding->at;
 
+    recoding->is_full = false;
     if (!recoding->kernels->put(blocks, n, by, groups))
         return false;
     width = width_of_firsts(blocks, n);
     bytes =
         SEGMENT_HEAD + n + ((n - 1) * width + 7) / 8 + (groups->n_codes + 1) / 2 + groups->n_masks + groups->n_fields;
-    if (bytes > (size_t)(recoding->end - at))
+    recoding->is_full = bytes > (size_t)(recoding->end - at);
+    if (recoding->is_full)
         return false;
     at[0] = (uint8_t)bytes;
     at[1] = (uint8_t)(bytes >> 8);

@@ -36,10 +36,12 @@ typedef struct {
     sn_dequantiser by[SN_COMPONENTS];
     uint32_t first_row[SN_COMPONENTS + 1]; /* of each component, of all rows */
     uint8_t *payload, *at, *end;
+    bool is_full; /* why the last call failed */
     sn_put_groups groups;
 } sn_recoding;
 
-/* Begin a payload at `payload`, where `room` bytes may be written, aligned to 4. False: that is too few. */
+/* Begin a payload at `payload`, where `room` bytes may be written, aligned to 4. False: that is too few, or
+ * a quantiser has more than 8 bits. */
 bool sn_recoding_begin(sn_recoding *recoding, const sn_jpeg_frame *frame, void *payload, size_t room);
 
 /* Put a row of all blocks of a component. Rows come in any order, each once. False: there is no room, or a product is
