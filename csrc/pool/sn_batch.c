@@ -88,7 +88,7 @@ static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check
     for (uint32_t i = 0; i < drawn; i++) {
         sn_batch_item *place = &batch->places[i];
         sn_batch_doubt(place);
-        if (batch->context->check_every == 0 || (place->item.source != SN_ENCODED && place->item.source != SN_DECODED))
+        if (batch->context->check_every == 0 || place->item.source == SN_STORAGE || place->item.source == SN_AUGMENTED)
             continue;
         if (--*until_check == 0) {
             place->check = 1;
@@ -214,12 +214,16 @@ void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
         sums->n_prepare += place->spent.prepare != 0;
         sums->n_decode += place->spent.decode != 0;
         sums->n_augment += place->spent.augment != 0;
+        sums->n_recode += place->spent.recode != 0;
+        sums->n_redraw += place->spent.redraw != 0;
         if (!place->is_copy)
             *(place->is_remote ? &sums->remote_ns : &sums->spent.read) += place->spent.read;
         sums->spent.blocked += place->spent.blocked;
         sums->spent.prepare += place->spent.prepare;
         sums->spent.decode += place->spent.decode;
         sums->spent.augment += place->spent.augment;
+        sums->spent.recode += place->spent.recode;
+        sums->spent.redraw += place->spent.redraw;
         if (place->spent.decode != 0)
             sums->decoded_bytes += place->offer.length;
     }

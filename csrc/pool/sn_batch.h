@@ -98,6 +98,8 @@ typedef struct {
     uint64_t prepare; /* ENCODED to AUGMENTED in one go; the next three by the thread's own clock too */
     uint64_t decode;  /* ENCODED to DECODED, which is to be kept */
     uint64_t augment; /* DECODED to AUGMENTED */
+    uint64_t recode;  /* ENCODED to RECODED, which is to be kept */
+    uint64_t redraw;  /* RECODED to AUGMENTED */
 } sn_spent;
 
 /* READING, where containers are external: it has a ticket in sn_fetches. */
@@ -232,7 +234,7 @@ typedef struct {
     uint32_t prepared, staged; /* not served from a copy; of which one was made for others */
     uint32_t damaged, checked, different;
     uint32_t in_vain; /* prepared, although another job was to make the copy: it failed, left, or took too long */
-    uint32_t n_read, n_prepare, n_decode, n_augment; /* places that took some of the time in `spent` */
+    uint32_t n_read, n_prepare, n_decode, n_augment, n_recode, n_redraw; /* places that took some of the time in `spent` */
     uint32_t n_copies;                               /* places whose copies came from other hosts */
     uint32_t n_remote;                               /* places whose files did */
     uint64_t remote_ns; /* asking for these files took so long, which is not in spent.read */

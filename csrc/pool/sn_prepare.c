@@ -191,6 +191,39 @@ static void keep_encoded(sn_batch_item *place, const uint8_t *bytes, size_t leng
     place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)length, .form = SN_ENCODED};
 }
 
+/* The most bytes of a RECODED payload: beyond, too little is gained for the memory that it takes. */
+static size_t most_recoded(size_t length)
+{
+    return length + length / 10 * 3;
+}
+
+/* Keep the RECODED payload of a file, if it has one. */
+static void keep_recoded(sn_scratch *scratch, sn_batch_item *place, const uint8_t *bytes, size_t length)
+{
+    size_t room = most_recoded(length), made;
+    uint8_t *payload = room <= UINT32_MAX ? malloc(room) : NULL;
+
+    if (!payload)
+        return;
+    if (sn_codec_recode(scratch->codec, bytes, length, payload, room, &made) != 0) {
+        free(payload);
+        return;
+    }
+    place->kept = payload;
+    place->offer =
+        (sn_offer){.sample = place->item.sample, .length = (uint32_t)made, .form = SN_RECODED};
+}
+
+static int augment_recoded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, sn_rng *rng,
+                           const uint8_t *payload, size_t bytes, uint8_t *pixels)
+{
+    uint64_t began = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int rc = sn_codec_augment_recoded(scratch->codec, context->plan, rng, payload, bytes, pixels);
+
+    place->spent.redraw = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
+    return rc;
+}
+
 static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, sn_rng *rng,
                            const uint8_t *bytes, size_t length, uint8_t *pixels)
 {
@@ -203,6 +236,13 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
         if (rc != 0)
             return rc;
         keep_decoded(place, &decoded);
+    }
+    if (place->item.keep == SN_RECODED) {
+        keep_recoded(scratch, place, bytes, length);
+        if (place->kept) {
+            place->spent.recode = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
+            return augment_recoded(scratch, context, place, rng, place->kept, place->offer.length, pixels);
+        }
     }
     if (!place->kept) {
         rc = sn_codec_augment_encoded(scratch->codec, context->plan, rng, bytes, length, pixels);
@@ -250,6 +290,9 @@ static int prepare_from_slot(sn_scratch *scratch, const sn_context *context, sn_
     start_rng(&rng, context, place);
     if (place->item.source == SN_DECODED)
         return augment_decoded(scratch, context, place, source, &rng, pixels, why);
+    if (place->item.source == SN_RECODED)
+        return augment_recoded(scratch, context, place, &rng, sn_slot_payload(context->segment, source), source->length,
+                               pixels);
     return augment_encoded(scratch, context, place, &rng, sn_slot_payload(context->segment, source), source->length,
                            pixels);
 }
@@ -310,7 +353,8 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
         *why = file->why ? file->why : strerror(-file->rc);
         place->is_of_mask = file->is_of_mask != 0;
     }
-    if ((rc == 0 || rc == SN_E_FOR_PILLOW) && place->item.keep == SN_ENCODED)
+    if ((rc == 0 || rc == SN_E_FOR_PILLOW) && !place->kept &&
+        (place->item.keep == SN_ENCODED || place->item.keep == SN_RECODED))
         keep_encoded(place, file->bytes, file->length);
     if (rc == SN_E_FOR_PILLOW && sn_batch_item_was_fetched(context, place))
         exchange(&scratch->file, &place->file);
@@ -320,6 +364,19 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
 static int is_payload(const sn_slot *slot, const sn_segment *segment, const uint8_t *bytes, size_t length)
 {
     return slot->length == length && memcmp(sn_slot_payload(segment, slot), bytes, length) == 0;
+}
+
+/* Whether the payload is that of a file. A file has one payload, whoever makes it. */
+static int is_recoded(sn_scratch *scratch, const sn_slot *slot, const sn_segment *segment, const uint8_t *bytes,
+                      size_t length)
+{
+    uint8_t *payload = malloc(slot->length);
+    size_t made = 0;
+    int rc = payload ? sn_codec_recode(scratch->codec, bytes, length, payload, slot->length, &made) : -ENOMEM;
+    int is_same = rc == 0 && is_payload(slot, segment, payload, made);
+
+    free(payload);
+    return is_same;
 }
 
 static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_view *picture)
@@ -359,6 +416,8 @@ static enum comparison compare(sn_scratch *scratch, const sn_context *context, c
         return NOT_COMPARED;
     if (place->item.source == SN_ENCODED)
         return found(is_payload(slot, context->segment, file->bytes, file->length));
+    if (place->item.source == SN_RECODED)
+        return found(is_recoded(scratch, slot, context->segment, file->bytes, file->length));
     if (sn_codec_decode(scratch->codec, context->plan, file->bytes, file->length, &decoded) != 0)
         return NOT_COMPARED;
     return found(is_picture(slot, context->segment, &decoded));
@@ -452,6 +511,8 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *pl
         rc = prepare_from_slot(scratch, context, place, pixels, &why);
         if (is_damage(rc))
             sn_batch_item_from_storage(place);
+        else if (rc == SN_E_FOR_PILLOW && place->item.source == SN_RECODED)
+            place->item.source = SN_STORAGE; /* a limit of Pillow's, which this job has set, goes for the file */
     }
     if (place->item.source == SN_STORAGE)
         rc = prepare_from_file(scratch, context, place, pixels, &why);

@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 16u
+#define SN_LAYOUT_VERSION 17u
 
 #define SN_GRANULE 4096u       /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u  /* records of many samples are stored in these, where the kernel has them */
@@ -53,7 +53,8 @@
 #define SN_NONE UINT32_MAX     /* no slot, no granule, no row */
 #define SN_KEEP_FOREVER UINT32_MAX
 
-enum sn_form { SN_STORAGE = 0, SN_ENCODED = 1, SN_DECODED = 2, SN_AUGMENTED = 3, SN_FORMS = 4 };
+/* The numbers stand in audit logs. RECODED comes between ENCODED and DECODED in all else. */
+enum sn_form { SN_STORAGE = 0, SN_ENCODED = 1, SN_DECODED = 2, SN_AUGMENTED = 3, SN_RECODED = 4, SN_FORMS = 5 };
 
 enum sn_slot_state {
     SN_SLOT_EMPTY = 0,
@@ -80,10 +81,21 @@ enum sn_list {
     SN_LIST_FREE_KEEP = 1,
     SN_LIST_WRITING = 2,
     SN_LIST_ENCODED = 3,
-    SN_LIST_DECODED = 4,
-    SN_LIST_WANT = 5,
+    SN_LIST_RECODED = 4,
+    SN_LIST_DECODED = 5,
+    SN_LIST_WANT = 6,
     SN_LISTS = SN_LIST_WANT + SN_MAX_ROWS + 1
 };
+
+/* The list of a kept payload that nobody writes. */
+static inline enum sn_list sn_list_of(enum sn_form form)
+{
+    return form == SN_DECODED ? SN_LIST_DECODED : form == SN_RECODED ? SN_LIST_RECODED : SN_LIST_ENCODED;
+}
+
+/* The forms that are kept across epochs, those first that save least. */
+#define SN_KEPT_FORMS 3
+static const enum sn_form sn_kept_forms[SN_KEPT_FORMS] = {SN_ENCODED, SN_RECODED, SN_DECODED};
 
 /* A place for one payload. Slots 0 .. n_stage-1 hold staged copies, the others what is kept. */
 typedef struct {
@@ -340,7 +352,7 @@ typedef struct {
 } sn_header;
 
 _Static_assert(sizeof(sn_digest_table) == 384, "six cache lines");
-_Static_assert(sizeof(sn_header) == 29808, "a changed header needs a new layout version");
+_Static_assert(sizeof(sn_header) == 29904, "a changed header needs a new layout version");
 
 /* Shares of the payload space, by form, in 1/10,000: those of the last change. */
 static inline const uint32_t *sn_split(const sn_header *head)

@@ -224,7 +224,7 @@ void sn_slot_adopt(sn_segment *segment, uint32_t slot)
         if (record->form == SN_AUGMENTED)
             list_append(segment, slot, SN_LIST_WANT);
         else
-            list_append(segment, slot, record->form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED);
+            list_append(segment, slot, sn_list_of(record->form));
         break;
     default: /* being written, or failed and not yet let go of */
         list_append(segment, slot, SN_LIST_WRITING);

@@ -37,7 +37,7 @@ static void note_cost(sn_segment *segment, uint32_t row)
     memcpy(&work, (const void *)block->words, sizeof work);
     if (work.served[SN_STORAGE] == 0)
         return; /* it has made none from the beginning */
-    uint64_t decoded = work.served[SN_STORAGE] + work.served[SN_ENCODED];
+    uint64_t decoded = work.served[SN_STORAGE] + work.served[SN_ENCODED] + work.served[SN_RECODED];
     segment->head->cost_ns =
         (work.spent_ns[SN_CAUSE_STORAGE] + work.spent_ns[SN_CAUSE_ITEM]) / work.served[SN_STORAGE] +
         work.spent_ns[SN_CAUSE_DECODE] / decoded;

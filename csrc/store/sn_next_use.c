@@ -67,7 +67,7 @@ static void prefetch(const sn_segment *segment, const uint32_t *slots, uint32_t 
  * other (sn_slots.c), and those that never were are behind them. */
 static uint32_t find_candidates(sn_segment *segment, enum sn_form form, uint32_t most, uint32_t *slots)
 {
-    uint32_t list = form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED, n = 0;
+    uint32_t list = sn_list_of(form), n = 0;
     uint32_t slot = segment->head->candidates_from;
 
     for (uint32_t scanned = 0; scanned < RECORDS_FOR_EACH * most && n < most; scanned++, slot++) {

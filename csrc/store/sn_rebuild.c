@@ -44,7 +44,7 @@ static int stands(sn_segment *segment, uint32_t slot)
     int staged = record->form == SN_AUGMENTED;
 
     return sn_slot_state(record) <= SN_SLOT_FAILED && staged == (slot < segment->n_stage) &&
-           record->form >= SN_ENCODED && record->form <= SN_AUGMENTED && record->sample < segment->n_samples &&
+           record->form > SN_STORAGE && record->form < SN_FORMS && record->sample < segment->n_samples &&
            record->writer_row < SN_MAX_ROWS && record->length > 0 &&
            (sn_slot_state(record) == SN_SLOT_READY || writing->count < segment->n_writing) &&
            (staged ||

@@ -1,5 +1,7 @@
 #include "sn_serve.h"
 
+#include <stdbool.h>
+
 #include "../base/sn_rng.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
@@ -71,11 +73,12 @@ static int is_over_budget(const sn_segment *segment, uint32_t form)
 
 static int evict_kept(sn_segment *segment)
 {
-    for (uint32_t form = SN_ENCODED; form <= SN_DECODED; form++) {
+    for (uint32_t k = 0; k < SN_KEPT_FORMS; k++) {
+        enum sn_form form = sn_kept_forms[k];
+
         if (!is_over_budget(segment, form))
             continue;
-        uint32_t list = form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED;
-        for (uint32_t slot = segment->head->lists[list].head; slot != SN_NONE; slot = segment->slots[slot].list_next) {
+        for (uint32_t slot = segment->head->lists[sn_list_of(form)].head; slot != SN_NONE; slot = segment->slots[slot].list_next) {
             if (segment->slots[slot].pins == 0) {
                 sn_slot_free(segment, slot);
                 return 1;
@@ -156,7 +159,8 @@ static uint32_t best_source(const sn_client *client, uint32_t sample)
             continue;
         if (slot->form == SN_DECODED && slot->pipeline == client->decoded_pipeline)
             return s;
-        if (slot->form == SN_ENCODED)
+        if ((slot->form == SN_RECODED && client->recodes) ||
+            (slot->form == SN_ENCODED && (best == SN_NONE || segment->slots[best].form != SN_RECODED)))
             best = s;
     }
     return best;
@@ -173,10 +177,12 @@ static int has_room(const sn_segment *segment, enum sn_form form, uint32_t granu
 static int has_room_for_one(const sn_segment *segment, enum sn_form form)
 {
     const sn_header *head = segment->head;
-    uint32_t there = head->lists[form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED].count;
+    uint32_t there = head->lists[sn_list_of(form)].count;
     uint32_t mean = there ? head->granules_of[form] / there : 1;
-    int may_fit =
-        mean <= head->largest_run || is_over_budget(segment, SN_ENCODED) || is_over_budget(segment, SN_DECODED);
+    int may_fit = mean <= head->largest_run;
+
+    for (uint32_t k = 0; k < SN_KEPT_FORMS; k++)
+        may_fit |= is_over_budget(segment, sn_kept_forms[k]);
     return may_fit && has_room(segment, form, mean ? mean : 1);
 }
 
@@ -185,24 +191,34 @@ static uint64_t kept_pipeline(const sn_client *client, enum sn_form form)
     return form == SN_DECODED ? client->decoded_pipeline : 0;
 }
 
-/* The form in which a payload of this sample would be kept. Where both forms are full, samples are divided among them as
+/* The form in which a payload of this sample would be kept. Where all forms are full, samples are divided among them as
  * the payloads are that are there: one whose form changed from time to time would be prepared again for nothing. */
 static uint8_t form_to_keep(const sn_client *client, uint32_t sample)
 {
     sn_segment *segment = client->holder->segment;
-    uint64_t decoded = segment->head->lists[SN_LIST_DECODED].count,
-             encoded = segment->head->lists[SN_LIST_ENCODED].count;
+    uint64_t counts[SN_KEPT_FORMS], all = 0, at;
 
-    if (has_room_for_one(segment, SN_DECODED))
-        return SN_DECODED;
-    if (has_room_for_one(segment, SN_ENCODED))
-        return SN_ENCODED;
-    if (decoded + encoded == 0 || !sn_next_use_is_known(segment))
+    for (uint32_t k = SN_KEPT_FORMS; k-- > 0;) {
+        enum sn_form form = sn_kept_forms[k];
+        bool is_one = form != SN_RECODED || client->recodes;
+
+        if (is_one && has_room_for_one(segment, form))
+            return (uint8_t)form;
+        counts[k] = is_one ? segment->head->lists[sn_list_of(form)].count : 0;
+        all += counts[k];
+    }
+    if (all == 0 || !sn_next_use_is_known(segment))
         return 0;
-    enum sn_form form = sn_mix64(sample) % (decoded + encoded) < decoded ? SN_DECODED : SN_ENCODED;
-    return sn_next_use_later(segment, form, kept_pipeline(client, form), sample, SN_FEW_CANDIDATES) == SN_NONE
-               ? 0
-               : (uint8_t)form;
+    at = sn_mix64(sample) % all;
+    for (uint32_t k = SN_KEPT_FORMS; k-- > 0; at -= counts[k])
+        if (at < counts[k]) {
+            enum sn_form form = sn_kept_forms[k];
+
+            return sn_next_use_later(segment, form, kept_pipeline(client, form), sample, SN_FEW_CANDIDATES) == SN_NONE
+                       ? 0
+                       : (uint8_t)form;
+        }
+    return 0;
 }
 
 void sn_serve_source(sn_client *client, uint32_t sample, sn_item *item)

@@ -2,7 +2,7 @@
  * sn_serve.h -- how one sample is served, and where what is made of it goes.
  *
  *   a staged copy        READY, of this pipeline, not yet used by this job
- *   DECODED, ENCODED     kept payloads, pinned while they are read
+ *   DECODED, RECODED, ENCODED     kept payloads, pinned while they are read
  *   storage              nothing at hand; what was read or decoded may be offered to be kept
  *
  * The common part of members (who choose samples) and workers (who are given them).
@@ -51,6 +51,7 @@ typedef struct {
     uint32_t files_name;    /* names the files as its job last saw them, by size and times; 0: it has seen none */
     uint8_t shares;         /* whether it stages AUGMENTED copies and uses others' */
     uint8_t keeps;          /* whether what it prepares may be kept */
+    uint8_t recodes;        /* whether its payloads may be RECODED: pictures, without masks */
     uint8_t exact;          /* whether its copies are the same whoever makes them */
     uint8_t in_order;       /* whether it is known to come to samples in an order that is not random */
 } sn_client;

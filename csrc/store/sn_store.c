@@ -55,7 +55,7 @@ static void publish(sn_segment *segment, uint32_t slot)
     if (form == SN_AUGMENTED)
         sn_want_publish(segment, slot);
     else
-        sn_slot_move(segment, slot, form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED);
+        sn_slot_move(segment, slot, sn_list_of(form));
 }
 
 /* From the end of the list backwards: what leaves it is replaced by one that was looked at. */
@@ -165,8 +165,8 @@ void sn_store_read_stats(sn_segment *segment, sn_store_stats *stats)
         taken += stats->bytes_of[form];
     }
     stats->free_bytes = taken < stats->payload_bytes ? stats->payload_bytes - taken : 0;
-    stats->slots_of[SN_ENCODED] = head->lists[SN_LIST_ENCODED].count;
-    stats->slots_of[SN_DECODED] = head->lists[SN_LIST_DECODED].count;
+    for (int k = 0; k < SN_KEPT_FORMS; k++)
+        stats->slots_of[sn_kept_forms[k]] = head->lists[sn_list_of(sn_kept_forms[k])].count;
     for (uint32_t want = 0; want <= SN_MAX_ROWS; want++)
         stats->slots_of[SN_AUGMENTED] += head->lists[SN_LIST_WANT + want].count;
     for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {
