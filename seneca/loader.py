@@ -295,8 +295,9 @@ class DataLoader(faces.DataLoader[_T_co]):
 
         Returns:
             One line with that. If anything is shared, a second line says what the dataset's fingerprint
-            covers, and what it does not. If torch's workers load it, a third line says how many samples were
-            compared with what other jobs make. A last line names what differs in the datasets of other jobs
+            covers, and what it does not. If files could not be kept RECODED, a line says how many and why. If
+            torch's workers load it, a third line says how many samples were compared with what other jobs
+            make. A last line names what differs in the datasets of other jobs
             that have the same class and length, and are not shared.
         """
         if isinstance(self.dataset, IterableDataset):
@@ -306,7 +307,8 @@ class DataLoader(faces.DataLoader[_T_co]):
         if reason is None:
             why = self._session.why_given_up(support.files)
             of_job = self._of_seed() + same_job_text(self._session.cache, self._session)
-            return native_text(support, self._options, why, self._besides(support), of_job)
+            unrecoded = self._session.counts.of_unrecoded()
+            return native_text(support, self._options, why, self._besides(support), of_job, unrecoded)
         first, *more = self._shared_dataset().explain(support).split("\n")
         if more:
             is_planned = self._plans_order() or isinstance(self._index_sampler, OpportunisticBatchSampler)
@@ -336,8 +338,10 @@ class DataLoader(faces.DataLoader[_T_co]):
         Returns:
             A dict:
 
-            * ``served``: samples by the form they came from: ``storage``, ``encoded``, ``decoded``,
-              ``augmented``.
+            * ``served``: samples by the form they came from: ``storage``, ``encoded``, ``recoded``,
+              ``decoded``, ``augmented``.
+            * ``unrecoded``: files that might have been kept RECODED and were not, by the cause: ``kind`` (they
+              are of a kind that has no such form), ``damaged``, ``large`` (it would be too large).
             * ``prepared``: augmented copies made here.
             * ``staged``: copies in ``prepared`` that were made for other jobs too.
             * ``delivered``: samples.
@@ -379,6 +383,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         counts = {**vars(did), "served": dict(did.served), "unshared": 0, "compared": compared}
         cores = self._session.cores or (None if self._shared is None else self._shared._session.cores)
         counts["workers"] = int(self.num_workers) if cores is None else cores.threads
+        counts["unrecoded"] = did.of_unrecoded()
         for name in ("times", "spent_s", "blocked_s", "decoded_bytes", "from_servers", "from_servers_s"):
             del counts[name]
         if self._shared is not None:

@@ -25,6 +25,7 @@ from seneca._runtime.regular_files import above_standard, kind_of
 from seneca.cache import folder_in_force, path_of, split_text, user_name
 from seneca.cache.objects import opened
 from seneca.errors import NoSpaceError, SegmentError, SegmentOwnerError
+from seneca.forms import KEPT_FORMS
 
 __all__ = [
     "DatasetSeen",
@@ -69,6 +70,8 @@ class Work:
         delivered: Samples, without the batch that the training loop is at. Where torch's workers prepare:
             samples that they have made.
         served: Samples by the form that they came from.
+        unrecoded: Files that might have been kept RECODED and were not, by the cause: the names of
+            :data:`seneca.forms.UNRECODED`.
         prepared, staged: Augmented copies that it made; of these, for other jobs too.
         skipped, damaged: Samples that could not be prepared; samples whose payload in the cache was damaged.
         read_bytes: Bytes read from storage, if Seneca reads.
@@ -91,6 +94,7 @@ class Work:
     published_ms: int
     delivered: int
     served: dict[str, int]
+    unrecoded: dict[str, int]
     prepared: int
     staged: int
     skipped: int
@@ -269,7 +273,7 @@ def worth(segment: Segment, now: float) -> float:
     if view is None or segment.memory_bytes == 0:
         return 0.0
     joins = view.joins * 2 ** (-max(0.0, now - view.joined_at) / JOIN_HALF_LIFE_S)
-    kept = view.payloads["encoded"] + view.payloads["decoded"]
+    kept = sum(view.payloads[form.name.lower()] for form in KEPT_FORMS)
     return joins * (view.cost_s or UNKNOWN_COST_S) * kept / segment.memory_bytes
 
 

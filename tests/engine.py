@@ -28,8 +28,8 @@ from seneca._core.worker import Worker
 from seneca.cache.objects import opened
 
 EMPTY, WRITING, READY, FAILED = range(4)
-STORAGE, ENCODED, DECODED, AUGMENTED = range(4)
-ALL_STAGED = (0, 0, 0, 10000)
+STORAGE, ENCODED, DECODED, AUGMENTED, RECODED = range(5)
+ALL_STAGED = (0, 0, 0, 10000, 0)
 PR_SET_PDEATHSIG = 1
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 PATIENCE_S = 300  # a child that says nothing for so long has hung, however loaded the machine is
@@ -38,7 +38,8 @@ PATIENCE_S = 300  # a child that says nothing for so long has hung, however load
 HEADER = np.dtype([
     ("magic", "u8"), ("layout_version", "u4"), ("row_words", "u4"), ("fingerprint", "u8", 2),
     ("payload_bytes", "u8"), ("n_samples", "u4"), ("keep", "u4"),
-    ("split_at_birth", "u4", 4), ("adapts", "u4"), ("first_granules", "u4"), ("segment_bytes", "u8"),
+    ("split_at_birth", "u4", 5), ("adapts", "u4"), ("first_granules", "u4"), ("padding", "u4"),
+    ("segment_bytes", "u8"),
     ("n_stage", "u4"), ("n_slots", "u4"), ("n_granules", "u4"), ("n_ledger", "u4"),
     ("n_writing", "u4"), ("boot", "u4"),
     ("rows_at", "u8"), ("telemetry_at", "u8"), ("traits_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"),
@@ -48,7 +49,7 @@ HEADER = np.dtype([
     ("timetable_in", "u8"), ("digests_at", "u8"), ("digests_bytes", "u8"),
     ("busy", "u4"), ("failures", "u4"), ("abandoned", "u4"),
     ("backed", "u4"), ("limit", "u4"),
-    ("granules_of", "u4", 4), ("budget_of", "u4", 4), ("granules_free", "u4"),
+    ("granules_of", "u4", 5), ("budget_of", "u4", 5), ("granules_free", "u4"),
 ])  # fmt: skip
 ROW = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("kind", "u2"), ("exchanges", "u2"), ("job", "u4"),
@@ -63,7 +64,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert LAYOUT_VERSION == 16, "the records above are those of layout 16"
+assert LAYOUT_VERSION == 17, "the records above are those of layout 17"
 
 
 class Records:

@@ -46,9 +46,9 @@ def segment(*jobs, name="demo", **changes):
     view = {
         "fingerprint": "00", "samples": 1000, "keep_s": 0, "left_at": None, "payload_bytes": 64 * mib,
         "free_bytes": 16 * mib, "reserved_bytes": 64 * mib,
-        "bytes": {"encoded": 16 * mib, "decoded": 16 * mib, "augmented": 16 * mib},
-        "budget_bytes": {"encoded": 16 * mib, "decoded": 32 * mib, "augmented": 16 * mib},
-        "payloads": {"encoded": 10, "decoded": 20, "augmented": 30}, "split": "25-50-25",
+        "bytes": {"encoded": 16 * mib, "recoded": 0, "decoded": 16 * mib, "augmented": 16 * mib},
+        "budget_bytes": {"encoded": 16 * mib, "recoded": 0, "decoded": 32 * mib, "augmented": 16 * mib},
+        "payloads": {"encoded": 10, "recoded": 0, "decoded": 20, "augmented": 30}, "split": "25-50-25",
         "split_changes": [], "joins": 2.0, "joined_at": 1_000, "cost_s": 0.001, "jobs": list(jobs),
         "torn": False,
     }  # fmt: skip

@@ -101,6 +101,12 @@ int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width);
 int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const uint8_t *bytes, size_t length,
                              uint8_t *out);
 
+/* The most bytes of the RECODED payload of a file: one with more saves too little for the memory that it takes. */
+static inline size_t sn_codec_most_recoded(size_t length)
+{
+    return length + length / 10 * 3;
+}
+
 /* Write the RECODED payload (formats/recoded.h) of a file in `room` bytes, aligned to 4. SN_E_FOR_PILLOW: it is of a kind
  * that has none, or has to be turned; SN_E_DECODE: it is damaged; SN_E_TOO_LARGE; SN_FULL: there is no room. */
 int sn_codec_recode(sn_codec *codec, const uint8_t *bytes, size_t length, void *payload, size_t room, size_t *made);

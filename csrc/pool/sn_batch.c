@@ -88,7 +88,7 @@ static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check
     for (uint32_t i = 0; i < drawn; i++) {
         sn_batch_item *place = &batch->places[i];
         sn_batch_doubt(place);
-        if (batch->context->check_every == 0 || place->item.source == SN_STORAGE || place->item.source == SN_AUGMENTED)
+        if (batch->context->check_every == 0 || !sn_is_kept(place->item.source))
             continue;
         if (--*until_check == 0) {
             place->check = 1;
@@ -216,6 +216,8 @@ void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
         sums->n_augment += place->spent.augment != 0;
         sums->n_recode += place->spent.recode != 0;
         sums->n_redraw += place->spent.redraw != 0;
+        if (place->unrecoded)
+            sums->unrecoded[place->unrecoded - 1]++;
         if (!place->is_copy)
             *(place->is_remote ? &sums->remote_ns : &sums->spent.read) += place->spent.read;
         sums->spent.blocked += place->spent.blocked;

@@ -124,6 +124,7 @@ typedef struct sn_batch_item {
     uint8_t is_remote;        /* its file came from another host's memory */
     uint8_t is_copy;          /* its copy did, and there was no file */
     uint8_t is_of_mask;       /* a pair has failed because of its mask */
+    uint8_t unrecoded;        /* 1 and an enum sn_unrecoded; 0: it is kept RECODED, or that was not asked */
     uint32_t damaged;         /* what it was to be served from, and it was served from storage instead */
     uint8_t check;            /* compare what it is served from with the file: see sn_context.check_every */
     uint8_t is_suspect;       /* its file has changed: it is served from the cache only if that has come to the same */
@@ -235,6 +236,7 @@ typedef struct {
     uint32_t damaged, checked, different;
     uint32_t in_vain; /* prepared, although another job was to make the copy: it failed, left, or took too long */
     uint32_t n_read, n_prepare, n_decode, n_augment, n_recode, n_redraw; /* places that took some of the time in `spent` */
+    uint32_t unrecoded[SN_UNRECODED_WHYS]; /* files that were to be kept RECODED and have no such payload, by the cause */
     uint32_t n_copies;                               /* places whose copies came from other hosts */
     uint32_t n_remote;                               /* places whose files did */
     uint64_t remote_ns; /* asking for these files took so long, which is not in spent.read */

@@ -191,27 +191,30 @@ static void keep_encoded(sn_batch_item *place, const uint8_t *bytes, size_t leng
     place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)length, .form = SN_ENCODED};
 }
 
-/* The most bytes of a RECODED payload: beyond, too little is gained for the memory that it takes. */
-static size_t most_recoded(size_t length)
+/* Whether the payload may be the cause. Of SN_E_FOR_PILLOW Pillow decides that: sn_batch_item_from_storage(). */
+static int is_damage(int rc)
 {
-    return length + length / 10 * 3;
+    return rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN;
 }
 
-/* Keep the RECODED payload of a file, if it has one. */
+/* Keep the RECODED payload of a file, or note why it has none. */
 static void keep_recoded(sn_scratch *scratch, sn_batch_item *place, const uint8_t *bytes, size_t length)
 {
-    size_t room = most_recoded(length), made;
+    size_t room = sn_codec_most_recoded(length), made;
     uint8_t *payload = room <= UINT32_MAX ? malloc(room) : NULL;
+    int rc;
 
     if (!payload)
         return;
-    if (sn_codec_recode(scratch->codec, bytes, length, payload, room, &made) != 0) {
-        free(payload);
+    rc = sn_codec_recode(scratch->codec, bytes, length, payload, room, &made);
+    if (rc == 0) {
+        place->kept = payload;
+        place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)made, .form = SN_RECODED};
         return;
     }
-    place->kept = payload;
-    place->offer =
-        (sn_offer){.sample = place->item.sample, .length = (uint32_t)made, .form = SN_RECODED};
+    free(payload);
+    place->unrecoded =
+        1 + (rc == SN_FULL ? SN_UNRECODED_LARGE : is_damage(rc) ? SN_UNRECODED_DAMAGED : SN_UNRECODED_KIND);
 }
 
 static int augment_recoded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, sn_rng *rng,
@@ -241,8 +244,13 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
         keep_recoded(scratch, place, bytes, length);
         if (place->kept) {
             place->spent.recode = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
-            return augment_recoded(scratch, context, place, rng, place->kept, place->offer.length, pixels);
+            rc = augment_recoded(scratch, context, place, rng, place->kept, place->offer.length, pixels);
+            if (rc != SN_E_FOR_PILLOW)
+                return rc;
+            free(place->kept); /* Pillow takes files */
+            place->kept = NULL;
         }
+        began = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID); /* what was in vain is no part of preparing */
     }
     if (!place->kept) {
         rc = sn_codec_augment_encoded(scratch->codec, context->plan, rng, bytes, length, pixels);
@@ -272,12 +280,6 @@ static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_ba
     int rc = sn_codec_augment_decoded(scratch->codec, context->plan, rng, &decoded, pixels);
     place->spent.augment = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
     return rc;
-}
-
-/* Whether the payload may be the cause. Of SN_E_FOR_PILLOW Pillow decides that: sn_batch_item_from_storage(). */
-static int is_damage(int rc)
-{
-    return rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN;
 }
 
 /* From the payload in a slot that the place is served from. 0, SN_E_FOR_PILLOW, or why not. */

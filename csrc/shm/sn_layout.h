@@ -33,6 +33,7 @@
 #define SN_LAYOUT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
@@ -87,6 +88,14 @@ enum sn_list {
     SN_LISTS = SN_LIST_WANT + SN_MAX_ROWS + 1
 };
 
+/* Why a file that was to be kept RECODED has no such payload. */
+enum sn_unrecoded {
+    SN_UNRECODED_KIND = 0,    /* it is no JPEG of the colours, samplings and codes that have one, or has to be turned */
+    SN_UNRECODED_DAMAGED = 1, /* it is damaged, or has values that no sound picture has */
+    SN_UNRECODED_LARGE = 2,   /* the payload would be larger than it is worth */
+    SN_UNRECODED_WHYS = 3
+};
+
 /* The list of a kept payload that nobody writes. */
 static inline enum sn_list sn_list_of(enum sn_form form)
 {
@@ -96,6 +105,11 @@ static inline enum sn_list sn_list_of(enum sn_form form)
 /* The forms that are kept across epochs, those first that save least. */
 #define SN_KEPT_FORMS 3
 static const enum sn_form sn_kept_forms[SN_KEPT_FORMS] = {SN_ENCODED, SN_RECODED, SN_DECODED};
+
+static inline bool sn_is_kept(uint32_t form)
+{
+    return form != SN_STORAGE && form != SN_AUGMENTED;
+}
 
 /* A place for one payload. Slots 0 .. n_stage-1 hold staged copies, the others what is kept. */
 typedef struct {
@@ -193,6 +207,7 @@ typedef struct {
     uint64_t since_ms, published_ms; /* since 1970: when it began to publish, and when it published this */
     uint64_t delivered;              /* samples, without the batch that the training loop is at */
     uint64_t served[SN_FORMS];       /* by the form that they were served from */
+    uint64_t unrecoded[SN_UNRECODED_WHYS]; /* files that were to be kept RECODED and have no such payload, by the cause */
     uint64_t prepared, staged;       /* augmented copies that it made; of these, for other jobs too */
     uint64_t skipped, damaged;       /* that could not be prepared; whose payload in the cache was damaged */
     uint64_t read_bytes;             /* from storage */

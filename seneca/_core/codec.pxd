@@ -36,6 +36,11 @@ cdef extern from "codec/sn_codec.h" nogil:
     int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, sn_view *out)
     int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
                                  const uint8_t *data, size_t length, uint8_t *out)
+    size_t sn_codec_most_recoded(size_t length)
+    int sn_codec_recode(sn_codec *codec, const uint8_t *data, size_t length, void *payload, size_t room,
+                        size_t *made)
+    int sn_codec_augment_recoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
+                                 const void *payload, size_t length, uint8_t *out)
     int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
                                  const sn_view *decoded, uint8_t *out)
     void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height,

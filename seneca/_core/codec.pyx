@@ -8,7 +8,7 @@ import numpy as np
 from libc.string cimport memcpy, memset
 
 from seneca._core.codes import picture_error
-from seneca._core.codes cimport SN_OK
+from seneca._core.codes cimport SN_E_DECODE, SN_E_FOR_PILLOW, SN_E_TOO_LARGE, SN_FULL, SN_OK
 from seneca._core.op cimport filter_of
 from seneca._core.plan cimport (
     SN_BFLOAT16,
@@ -213,6 +213,35 @@ cdef class Codec:
         with nogil:
             rc = sn_codec_augment_encoded(self.handle, &plan.value, &rng, &data[0], data.shape[0],
                                           &out[0])
+        self.leave(rc)
+        return shaped(plan, array)
+
+    def recode(self, const uint8_t[::1] data):
+        """RECODED: the coefficients of a JPEG, uint8, flat; None: it has no such payload that is worth keeping."""
+        cdef size_t made = 0
+        cdef int rc
+        array = np.empty(sn_codec_most_recoded(data.shape[0]) or 1, np.uint8)
+        cdef uint8_t[::1] out = array
+        self.enter()
+        with nogil:
+            rc = sn_codec_recode(self.handle, &data[0], data.shape[0], &out[0], out.shape[0], &made)
+        if rc in (SN_E_FOR_PILLOW, SN_E_DECODE, SN_E_TOO_LARGE, SN_FULL):
+            self.busy = False
+            return None
+        self.leave(rc)
+        return array[:made]
+
+    def augment_recoded(self, Plan plan, const uint8_t[::1] payload, uint64_t seed, uint64_t nonce,
+                        uint32_t epoch, uint32_t index):
+        """AUGMENTED, from what :meth:`recode` gives: the same as straight from the file."""
+        array = room_for(plan)
+        cdef uint8_t[::1] out = array
+        cdef sn_rng rng
+        cdef int rc
+        sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
+        self.enter()
+        with nogil:
+            rc = sn_codec_augment_recoded(self.handle, &plan.value, &rng, &payload[0], payload.shape[0], &out[0])
         self.leave(rc)
         return shaped(plan, array)
 

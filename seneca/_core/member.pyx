@@ -44,6 +44,7 @@ cdef class Member(Participant):
         copy_bytes: Room for an AUGMENTED copy; with no height and width 0 learns it.
         in_flight: Samples drawn and not yet delivered, at most.
         shares, keeps, substitutes: What it takes part in.
+        recodes: Whether its payloads may be RECODED: pictures, without masks.
         exact_family: Not 0: its copies are the same whoever makes them, and it divides the making with other
             members. Names such copies of all seeds and epochs, as ``augmented`` names those of this one.
         hands_over: Whether workers prepare what it draws, see :meth:`claims`.
@@ -58,7 +59,7 @@ cdef class Member(Participant):
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
                   height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
                   bint hands_over=False, uint32_t wanted_alone=0, taken=None, uint64_t own_seed=0, uint64_t exact_family=0,
-                  uint32_t files_name=0):
+                  uint32_t files_name=0, bint recodes=False):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
         cdef const uint64_t[::1] words
@@ -88,6 +89,7 @@ cdef class Member(Participant):
         options.client.files_name = self.files_seen = files_name
         options.client.shares = shares
         options.client.keeps = keeps
+        options.client.recodes = recodes
         options.client.exact = self.exact = exact_family != 0 and shares
         options.family = exact_family
         options.hands_over = hands_over

@@ -22,7 +22,7 @@ cdef extern from "store/sn_serve.h" nogil:
         uint64_t decoded_pipeline, augmented_pipeline
         uint16_t height, width
         uint32_t copy_bytes, files_name
-        uint8_t shares, keeps, exact
+        uint8_t shares, keeps, recodes, exact
 
 
 cdef class Participant:

@@ -48,8 +48,11 @@ cdef extern from "pool/sn_batch.h" nogil:
         sn_note *notes
         atomic_uint32 *progress
 
+    enum:
+        SN_UNRECODED_WHYS
+
     ctypedef struct sn_spent:
-        uint64_t read, blocked, prepare, decode, augment
+        uint64_t read, blocked, prepare, decode, augment, recode, redraw
 
     ctypedef struct sn_file:
         uint8_t *bytes
@@ -75,9 +78,10 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint8_t *beside
 
     ctypedef struct sn_batch_sums:
-        uint32_t served[4]
+        uint32_t served[5]
         uint32_t prepared, staged, damaged, checked, different, in_vain
-        uint32_t n_read, n_prepare, n_decode, n_augment, n_remote, n_copies
+        uint32_t n_read, n_prepare, n_decode, n_augment, n_recode, n_redraw, n_remote, n_copies
+        uint32_t unrecoded[3]
         uint64_t remote_ns, read_bytes, decoded_bytes, peer_wait_ns
         sn_spent spent
 

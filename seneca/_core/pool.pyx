@@ -15,6 +15,7 @@ from seneca.errors import SegmentError
 from seneca._core.codes cimport SN_E_CLOSED, SN_E_FOR_PILLOW
 from seneca._core.member cimport sn_member_copy_bytes, sn_member_expects, sn_member_progress
 from seneca._core.plan cimport sn_dtype_bytes
+from seneca._core.segment cimport SN_FORMS
 
 __all__ = ["READS_AHEAD", "Batch", "Stream", "StreamClosed"]
 
@@ -375,7 +376,7 @@ cdef class Batch:
         return position < self.handle.n_places and bool(self.handle.places[position].is_of_mask)
 
     def done(self):
-        """Complete and read: let go of what it holds. Answers what it took, a dict of counts."""
+        """Complete and read: let go of what it holds. Answers what it took, counts by name."""
         cdef sn_batch_sums sums
         with self.stream.lock:
             self.stream.open()
@@ -385,15 +386,15 @@ cdef class Batch:
             sn_batch_done(self.handle, self.stream.member.handle)
             self.stream.under_way.discard(self)
         return {
-            "served": (sums.served[0], sums.served[1], sums.served[2], sums.served[3]),
-            "prepared": sums.prepared, "staged": sums.staged, "damaged": sums.damaged,
-            "checked": sums.checked, "different": sums.different,
-            "in_vain": sums.in_vain, "peer_wait_s": sums.peer_wait_ns * 1e-9,
+            "served": tuple([<object>n for n in sums.served[:SN_FORMS]]),
+            "prepared": sums.prepared, "staged": sums.staged, "damaged": sums.damaged, "checked": sums.checked,
+            "different": sums.different, "in_vain": sums.in_vain, "peer_wait_s": sums.peer_wait_ns * 1e-9,
             "read_bytes": sums.read_bytes, "decoded_bytes": sums.decoded_bytes, "copies_from_servers": sums.n_copies,
-            "from_servers": sums.n_remote, "from_servers_s": sums.remote_ns * 1e-9,
-            "blocked_s": sums.spent.blocked * 1e-9,
-            "times": (sums.n_read, sums.n_prepare, sums.n_decode, sums.n_augment),
-            "spent_s": (sums.spent.read * 1e-9, sums.spent.prepare * 1e-9, sums.spent.decode * 1e-9, sums.spent.augment * 1e-9),
+            "from_servers": sums.n_remote, "from_servers_s": sums.remote_ns * 1e-9, "blocked_s": sums.spent.blocked * 1e-9,
+            "times": (sums.n_read, sums.n_prepare, sums.n_decode, sums.n_augment, sums.n_recode, sums.n_redraw),
+            "unrecoded": tuple([<object>n for n in sums.unrecoded[:SN_UNRECODED_WHYS]]),
+            "spent_s": tuple([ns * 1e-9 for ns in (sums.spent.read, sums.spent.prepare, sums.spent.decode,
+                                                   sums.spent.augment, sums.spent.recode, sums.spent.redraw)]),
         }
 
     def __dealloc__(self):

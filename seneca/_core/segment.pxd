@@ -10,9 +10,8 @@ cdef extern from "shm/sn_layout.h" nogil:
         SN_KEEP_FOREVER
         SN_LAYOUT_VERSION
         SN_NONE
+        SN_FORMS
         SN_ENCODED
-        SN_DECODED
-        SN_AUGMENTED
         SN_SLOT_WRITING
         SN_SLOT_READY
 
@@ -21,12 +20,12 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint64_t payload_bytes
         uint32_t n_samples
         uint32_t keep
-        uint32_t split[4]
+        uint32_t split[5]
         uint32_t adapts, first_granules
 
     ctypedef struct sn_change:
         uint64_t when
-        uint32_t split[4]
+        uint32_t split[5]
         char why[232]
 
     ctypedef struct sn_digest_table:
@@ -95,11 +94,11 @@ cdef extern from "store/sn_distrust.h" nogil:
 cdef extern from "store/sn_store.h" nogil:
     ctypedef struct sn_store_stats:
         uint64_t payload_bytes, free_bytes, reserved_bytes
-        uint64_t bytes_of[4]
-        uint64_t budget_of[4]
-        uint32_t slots_of[4]
+        uint64_t bytes_of[5]
+        uint64_t budget_of[5]
+        uint32_t slots_of[5]
         uint32_t writing, members, processes, jobs
-        uint32_t split[4]
+        uint32_t split[5]
         uint32_t n_changes
         sn_change changes[8]
 

@@ -6,12 +6,14 @@ from libc.errno cimport EINTR, ENOMEM, ENOSPC
 from libc.string cimport memset
 
 from seneca import errors
+from seneca.forms import Form
 from seneca._core.codes import segment_error
 from seneca._core.codes cimport SN_BUSY, SN_E_CLOSED, SN_E_CORRUPT, SN_MISS, check
 
-__all__ = ["GRANULE", "KEEP_FOREVER", "LAYOUT_VERSION", "NONE", "Segment", "segment_bytes", "sweep"]
+__all__ = ["GRANULE", "KEEP_FOREVER", "KEPT", "LAYOUT_VERSION", "NONE", "Segment", "segment_bytes", "sweep"]
 
 GRANULE, LAYOUT_VERSION = SN_GRANULE, SN_LAYOUT_VERSION
+KEPT = {form.name.lower(): form for form in Form if form != Form.STORAGE}  # those that a segment holds
 KEEP_FOREVER, NONE = <uint32_t>SN_KEEP_FOREVER, <uint32_t>SN_NONE
 
 
@@ -77,7 +79,7 @@ cdef class Segment:
         payload_bytes: Space for payloads if it has to be made; 0: it is not to be made.
         keep: For how many seconds it outlives the last who leaves, at least; KEEP_FOREVER: until it is removed.
         job_key: 64 bits that name the training run.
-        split: Shares by form in 1/10,000 (storage, encoded, decoded, augmented), likewise.
+        split: Shares by the number of the form, in 1/10,000, likewise.
         adapts: Whether the user has not asked for these, and they may be changed, likewise.
         first_bytes: So much of the space for payloads gets memory at once if it has to be made, and the rest by
             :meth:`grow`; 0: all.
@@ -108,7 +110,7 @@ cdef class Segment:
             c_name = name_bytes
             if fingerprint is not None:
                 set_geometry(&wanted, fingerprint, n_samples, payload_bytes, keep)
-                for form in range(4):
+                for form in range(SN_FORMS):
                     wanted.split[form] = split[form]
                 wanted.adapts = adapts
                 wanted.first_granules = min(-(-first_bytes // SN_GRANULE), <uint32_t>SN_NONE)
@@ -295,14 +297,14 @@ cdef class Segment:
     def split(self):
         """``(changes, split)``: how often its split was changed, and the shares; without the lock, a hint."""
         cdef sn_header *head = self.open().head
-        return head.n_changes, tuple(<object>share for share in sn_split(head)[:4])
+        return head.n_changes, tuple(<object>share for share in sn_split(head)[:SN_FORMS])
 
     def change_split(self, split, uint32_t after, str why):
-        """Shares by form in 1/10,000, which change at once; if it was changed ``after`` times so far, else False."""
-        cdef uint32_t shares[4]
+        """Shares by the number of the form, in 1/10,000, which change at once; if it was changed ``after`` times so far, else False."""
+        cdef uint32_t shares[SN_FORMS]
         cdef bytes text = why.encode(errors="backslashreplace")  # it may name a file in no encoding
         cdef int rc
-        for form in range(4):
+        for form in range(SN_FORMS):
             shares[form] = split[form]
         self.enter()
         rc = sn_store_change_split(self.handle, shares, after, text)
@@ -346,21 +348,20 @@ cdef class Segment:
         changes = []
         for i in range(stats.n_changes):
             change = &stats.changes[i]
-            changes.append((change.when, tuple(<object>share for share in change.split[:4]),
+            changes.append((change.when, tuple(<object>share for share in change.split[:SN_FORMS]),
                             change.why[:sizeof(change.why)].partition(b"\0")[0].decode(errors="replace")))
-        forms = {"encoded": SN_ENCODED, "decoded": SN_DECODED, "augmented": SN_AUGMENTED}
         return {
             "payload_bytes": stats.payload_bytes,
             "reserved_bytes": stats.reserved_bytes,
             "free_bytes": stats.free_bytes,
-            "bytes": {name: stats.bytes_of[form] for name, form in forms.items()},
-            "budget_bytes": {name: stats.budget_of[form] for name, form in forms.items()},
-            "payloads": {name: stats.slots_of[form] for name, form in forms.items()},
+            "bytes": {name: stats.bytes_of[form] for name, form in KEPT.items()},
+            "budget_bytes": {name: stats.budget_of[form] for name, form in KEPT.items()},
+            "payloads": {name: stats.slots_of[form] for name, form in KEPT.items()},
             "writing": stats.writing,
             "members": stats.members,
             "processes": stats.processes,
             "jobs": stats.jobs,
-            "split": tuple(<object>share for share in stats.split[:4]),
+            "split": tuple(<object>share for share in stats.split[:SN_FORMS]),
             "changes": changes,
         }
 

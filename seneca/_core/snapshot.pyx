@@ -5,8 +5,9 @@ import os
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from seneca._core.codes import segment_error
+from seneca._core.segment import KEPT
 from seneca._core.codes cimport SN_BUSY, SN_FULL
-from seneca._core.segment cimport SN_AUGMENTED, SN_DECODED, SN_ENCODED, SN_GRANULE, SN_MAX_ROWS, sn_change, sn_geometry
+from seneca._core.segment cimport SN_FORMS, SN_GRANULE, SN_MAX_ROWS, sn_change, sn_geometry
 from seneca._core.telemetry cimport SN_MOST_TRAITS, as_dict, sn_dataset, sn_work
 
 __all__ = ["anyone_alive", "datasets", "discard", "left_behind", "shrink", "snapshot"]
@@ -14,7 +15,7 @@ __all__ = ["anyone_alive", "datasets", "discard", "left_behind", "shrink", "snap
 
 cdef extern from "shm/sn_layout.h" nogil:
     enum:
-        SN_LIST_WRITING, SN_LIST_ENCODED, SN_LIST_DECODED, SN_LIST_WANT
+        SN_LIST_WRITING, SN_LIST_WANT, SN_AUGMENTED
         SN_ROW_LIVE, SN_ROW_HOLDER, SN_ROW_MEMBER
         SN_CHANGES, SN_DIGEST_TABLES, SN_MAX_JOBS
 
@@ -39,9 +40,9 @@ cdef extern from "shm/sn_layout.h" nogil:
         sn_geometry geometry
         uint64_t segment_bytes
         uint32_t abandoned, limit
-        uint32_t granules_of[4]
-        uint32_t budget_of[4]
-        sn_list_head lists[134]  # SN_LISTS, which Cython does not need to know
+        uint32_t granules_of[5]
+        uint32_t budget_of[5]
+        sn_list_head lists[135]  # SN_LISTS, which Cython does not need to know
         uint32_t n_changes, left_at
         sn_change changes[8]
         uint32_t joins, joined_at
@@ -49,6 +50,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         sn_distrust distrust
         sn_digest_table tables[64]
 
+    int sn_list_of(int form)
     const uint32_t *sn_split(const sn_whole_header *head)
     uint32_t sn_usable_granules(const sn_whole_header *head)
 
@@ -151,7 +153,7 @@ def snapshot(int fd):
     if rc != 0:
         raise segment_error(rc)
     payload_bytes = <uint64_t>seen.head.limit * SN_GRANULE
-    bytes_of = {name: <uint64_t>seen.head.granules_of[form] * SN_GRANULE for name, form in _FORMS.items()}
+    bytes_of = {name: <uint64_t>seen.head.granules_of[form] * SN_GRANULE for name, form in KEPT.items()}
     return {
         "fingerprint": b"".join(
             (<object>half).to_bytes(8, "little") for half in seen.head.geometry.fingerprint[:2]
@@ -170,11 +172,11 @@ def snapshot(int fd):
         "free_bytes": max(0, payload_bytes - sum(bytes_of.values())),
         "bytes": bytes_of,
         "budget_bytes": {
-            name: <uint64_t>seen.head.budget_of[form] * SN_GRANULE for name, form in _FORMS.items()
+            name: <uint64_t>seen.head.budget_of[form] * SN_GRANULE for name, form in KEPT.items()
         },
         "payloads": payloads(&seen.head),
         "writing": seen.head.lists[SN_LIST_WRITING].count,
-        "split": tuple(<object>share for share in sn_split(&seen.head)[:4]),
+        "split": tuple(<object>share for share in sn_split(&seen.head)[:SN_FORMS]),
         "changes": changes(&seen.head),
         "given_up": seen.head.abandoned != 0 or seen.head.distrust.reported != 0,
         "rows": rows(fd, &seen),
@@ -183,17 +185,12 @@ def snapshot(int fd):
     }
 
 
-_FORMS = {"encoded": SN_ENCODED, "decoded": SN_DECODED, "augmented": SN_AUGMENTED}
-
-
 cdef dict payloads(const sn_whole_header *head):
     cdef uint32_t want, staged = 0
     for want in range(SN_MAX_ROWS + 1):
         staged += head.lists[SN_LIST_WANT + want].count
     return {
-        "encoded": head.lists[SN_LIST_ENCODED].count,
-        "decoded": head.lists[SN_LIST_DECODED].count,
-        "augmented": staged,
+        name: staged if form == SN_AUGMENTED else head.lists[sn_list_of(form)].count for name, form in KEPT.items()
     }
 
 
@@ -203,7 +200,7 @@ cdef list changes(const sn_whole_header *head):
     found = []
     for i in range(last - min(last, SN_CHANGES), last):
         change = &head.changes[i % SN_CHANGES]
-        found.append((change.when, tuple(<object>share for share in change.split[:4]),
+        found.append((change.when, tuple(<object>share for share in change.split[:SN_FORMS]),
                       change.why[:sizeof(change.why)].partition(b"\0")[0].decode(errors="replace")))
     return found
 
@@ -212,7 +209,7 @@ cdef dict compared(const sn_snapshot *seen):
     """How many samples of each form a job has compared with others', by job. Of several kinds of a form: of the fewest."""
     cdef uint32_t i, row
     cdef const sn_digest_table *table
-    names = {form: name for name, form in _FORMS.items()}
+    names = {int(form): name for name, form in KEPT.items()}
     found = {}
     for i in range(SN_DIGEST_TABLES):
         table = &seen.head.tables[i]

@@ -11,7 +11,8 @@ cdef extern from "shm/sn_layout.h" nogil:
     ctypedef struct sn_work:
         uint64_t since_ms, published_ms
         uint64_t delivered
-        uint64_t served[4]
+        uint64_t served[5]
+        uint64_t unrecoded[3]
         uint64_t prepared, staged
         uint64_t skipped, damaged
         uint64_t read_bytes

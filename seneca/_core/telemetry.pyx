@@ -3,11 +3,11 @@
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memset
 
+from seneca.forms import UNRECODED, Form
 from seneca._core.segment cimport Segment, sn_segment
 
 __all__ = ["CAUSES", "MOST_TRAITS", "NAME_BYTES", "publish_dataset", "publish_work"]
 
-FORMS = ("storage", "encoded", "decoded", "augmented")
 CAUSES = {"storage": SN_CAUSE_STORAGE, "decode": SN_CAUSE_DECODE, "augment": SN_CAUSE_AUGMENT, "item": SN_CAUSE_ITEM,
           "batch": SN_CAUSE_BATCH, "cores": SN_CAUSE_CORES, "peers": SN_CAUSE_PEERS, "other": SN_CAUSE_OTHER}
 NAME_BYTES = 95
@@ -31,8 +31,10 @@ def publish_work(Segment segment, dict values):
     work.since_ms, work.published_ms = values["since_ms"], values["published_ms"]
     work.delivered, work.prepared, work.staged = values["delivered"], values["prepared"], values["staged"]
     work.skipped, work.damaged, work.read_bytes = values["skipped"], values["damaged"], values["read_bytes"]
-    for i, form in enumerate(FORMS):
-        work.served[i] = values["served"][form]
+    for form in Form:
+        work.served[<int>form] = values["served"][form.name.lower()]
+    for i, why in enumerate(UNRECODED):
+        work.unrecoded[i] = values["unrecoded"][why]
     for cause, i in CAUSES.items():
         work.stall_ns[i], work.spent_ns[i] = values["stall_ns"][cause], values["spent_ns"][cause]
     work.epoch, work.place, work.places = values["epoch"], values["place"], values["places"]
@@ -73,7 +75,8 @@ cdef dict as_dict(const sn_work *work):
         "since_ms": work.since_ms,
         "published_ms": work.published_ms,
         "delivered": work.delivered,
-        "served": {form: work.served[i] for i, form in enumerate(FORMS)},
+        "served": {form.name.lower(): work.served[<int>form] for form in Form},
+        "unrecoded": {why: work.unrecoded[i] for i, why in enumerate(UNRECODED)},
         "prepared": work.prepared,
         "staged": work.staged,
         "skipped": work.skipped,

@@ -38,6 +38,7 @@ from seneca.audit.log import (
     read_header,
 )
 from seneca.audit.randomness import LEAST_SAMPLES, Orders, Test
+from seneca.forms import Form
 
 __all__ = ["INVARIANTS", "Report", "Violation", "check"]
 
@@ -48,8 +49,7 @@ INVARIANTS = {
     4: "batches are exact, and equally many a rank",
     5: "a resume continues its epoch",
 }
-FORMS = ("storage", "encoded", "decoded", "augmented")
-AUGMENTED = FORMS.index("augmented")
+AUGMENTED = Form.AUGMENTED
 EXAMPLES = 8  # indices that a violation names
 FALSE_ALARM = 1e-6  # its probability, for all tests of one check together
 
@@ -98,7 +98,7 @@ class Report:
     epochs: int = 0
     incomplete: int = 0
     own_order: int = 0
-    served: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FORMS, 0))
+    served: dict[str, int] = field(default_factory=lambda: {form.name.lower(): 0 for form in Form})
     checked: dict[int, int] = field(default_factory=lambda: dict.fromkeys(INVARIANTS, 0))
     unchecked: dict[int, dict[str, int]] = field(default_factory=lambda: {i: {} for i in INVARIANTS})
     violations: list[Violation] = field(default_factory=list)
@@ -180,8 +180,8 @@ def _read(entry: _Entry, report: Report, copies: _Copies) -> Content:
     content = read(entry.path)
     report.torn_files += content.torn_bytes > 0
     forms = np.bincount(content.records["form"], minlength=FORM_UNKNOWN + 1)
-    for form, name in enumerate(FORMS):
-        report.served[name] += int(forms[form])
+    for form in Form:
+        report.served[form.name.lower()] += int(forms[form])
     report.served["augmented"] += int(forms[FORM_FROM_HOST])
     copies.add(entry, content.records)
     if len(content.differed):

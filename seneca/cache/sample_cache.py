@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from seneca import errors
 from seneca._core.codes import Unlinked
-from seneca._core.segment import KEEP_FOREVER, Segment, segment_bytes
+from seneca._core.segment import KEEP_FOREVER, KEPT, Segment, segment_bytes
 from seneca._runtime.background import Background
 from seneca._runtime.distributed import job_key
 from seneca._runtime.finalizers import LAST, finalize, shielded
@@ -502,9 +502,12 @@ def _blocks_of(fd: int) -> int:
         raise
 
 
-def shares_of(split: Split) -> tuple[int, int, int, int]:
-    """A split as a segment stores it: the share of each form, in 1/10000."""
-    return (0, round(split.encoded * 10000), round(split.decoded * 10000), round(split.augmented * 10000))
+def shares_of(split: Split) -> tuple[int, ...]:
+    """A split as a segment stores it: the share of each form, in 1/10000, at the form's number."""
+    shares = [0] * len(Form)
+    for name, form in KEPT.items():
+        shares[form] = round(getattr(split, name) * 10000)
+    return tuple(shares)
 
 
 def split_of(shares: tuple[int, ...]) -> Split:
@@ -512,7 +515,7 @@ def split_of(shares: tuple[int, ...]) -> Split:
     total = sum(shares[1:])
     if total == 0:
         return Split(0.0, 0.0, 1.0)
-    return Split(shares[1] / total, shares[2] / total, shares[3] / total)
+    return Split(**{name: shares[form] / total for name, form in KEPT.items()})
 
 
 def split_text(shares: tuple[int, ...]) -> str:

@@ -8,6 +8,7 @@ from seneca._runtime.distributed import job_key
 from seneca.cache import cache_name
 from seneca.data.support import Support
 from seneca.data.traits import Traits
+from seneca.forms import unrecoded_text
 from seneca.options import Options
 from seneca.tuning.neighbours import neighbours_text
 
@@ -15,7 +16,12 @@ __all__ = ["native_text", "seed_text"]
 
 
 def native_text(
-    support: Support, options: Options, given_up: str | None, besides: Sequence[str], of_job: str
+    support: Support,
+    options: Options,
+    given_up: str | None,
+    besides: Sequence[str],
+    of_job: str,
+    unrecoded: dict[str, int],
 ) -> str:
     """Explain what is shared, with whom, and why not more.
 
@@ -25,6 +31,7 @@ def native_text(
         given_up: Why these files are no longer shared; None: they may be shared.
         besides: What of the user's is used.
         of_job: With which jobs copies are shared, and with which loaders they are not; empty: with all.
+        unrecoded: How many files this loader could not keep RECODED, by the cause.
     """
     files, pipeline = support.files, support.pipeline
     assert files is not None and pipeline is not None
@@ -34,8 +41,11 @@ def native_text(
     elif options.cache is not None:
         name = cache_name(getattr(options.cache, "name", options.cache), files.fingerprint())
         augments = options.share == "exact" or (options.share == "augmented" and not pipeline.deterministic)
-        forms = "ENCODED, DECODED" + (", AUGMENTED" if augments else "")
+        recoded = "RECODED, " if pipeline.mask is None else ""
+        forms = f"ENCODED, {recoded}DECODED" + (", AUGMENTED" if augments else "")
         lines = [f"shared in the cache {name!r}: {forms}{of_job}", support.describe_fingerprint()]
+        if text := unrecoded_text(unrecoded):
+            lines.append(text)
         traits = Traits.of(support)
         if traits is not None and (text := neighbours_text(traits, name, job_key(options.job))):
             lines.append(text)

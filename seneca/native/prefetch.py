@@ -20,7 +20,7 @@ from seneca._core.pool import Batch, Stream
 from seneca._core.undecoded import abandon, distrust, encoded, finish, undecoded
 from seneca._runtime.warn import warn
 from seneca.errors import DecodeError
-from seneca.forms import Form
+from seneca.forms import UNRECODED, Form
 
 __all__ = ["Counts", "Prefetcher", "Ready", "UnderWay"]
 
@@ -47,17 +47,22 @@ class Counts:
     peer_wait_s: float = 0.0
     longest_peer_wait_s: float = 0.0
     # What the native threads did, for the split's controller: see seneca.partition.Spent.
-    times: tuple[int, ...] = (0, 0, 0, 0)
-    spent_s: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+    times: tuple[int, ...] = (0,) * 6
+    spent_s: tuple[float, ...] = (0.0,) * 6
+    unrecoded: tuple[int, ...] = (0,) * len(UNRECODED)
     blocked_s: float = 0.0
     decoded_bytes: int = 0
     from_servers: int = 0
     from_servers_s: float = 0.0
 
+    def of_unrecoded(self) -> dict[str, int]:
+        """How many files could not be kept RECODED, by the cause."""
+        return dict(zip(UNRECODED, self.unrecoded, strict=True))
+
     def add(self, done: dict[str, Any]) -> None:
         """Count what a finished batch took."""
-        for name, count in zip(self.served, done["served"], strict=True):
-            self.served[name] += count
+        for form in Form:
+            self.served[form.name.lower()] += done["served"][form]
         self.prepared += done["prepared"]
         self.staged += done["staged"]
         self.checked += done["checked"]
@@ -71,6 +76,7 @@ class Counts:
         self.decoded_bytes += done["decoded_bytes"]
         self.times = tuple(map(operator.add, self.times, done["times"]))
         self.spent_s = tuple(map(operator.add, self.spent_s, done["spent_s"]))
+        self.unrecoded = tuple(map(operator.add, self.unrecoded, done["unrecoded"]))
         self.blocked_s += done["blocked_s"]
         self.from_servers += done["from_servers"]
         self.from_servers_s += done["from_servers_s"]

@@ -288,7 +288,7 @@ class SplitController:
                 return False  # another process was faster
         except (BlockingIOError, Unlinked):
             return False  # a stopped process holds the lock, or the segment was given up
-        logger.info("cache %r: encoded-decoded-augmented %s %s", self._cache.name, split, why)
+        logger.info("cache %r: split %s %s", self._cache.name, split, why)
         return True
 
     def _peers_at_work(self, now: float) -> list[SplitController]:

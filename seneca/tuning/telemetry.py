@@ -23,7 +23,7 @@ from seneca._core.telemetry import CAUSES, publish_work
 from seneca._runtime.distributed import world
 from seneca.cache import SampleCache
 from seneca.data.traits import Traits
-from seneca.forms import Form
+from seneca.forms import UNRECODED, Form
 from seneca.partition import Spent
 from seneca.tuning.neighbours import publish_traits
 
@@ -46,6 +46,7 @@ class WorkDone:
             reads.
         copy_bytes: The size of an AUGMENTED copy in bytes; 0: not known yet.
         served: Samples by the form that they came from, in the order of :class:`seneca.Form`.
+        unrecoded: Files that could not be kept RECODED, by the causes of :data:`seneca.forms.UNRECODED`.
         counts: ``prepared``, ``staged``, ``skipped`` and ``damaged``, as in
             :meth:`seneca.DataLoader.stats`.
         items_s: Seconds that making whole items took, where Seneca does not see their stages: CPU time, and
@@ -59,7 +60,8 @@ class WorkDone:
     stall_s: float | None
     reads_here: bool
     copy_bytes: int
-    served: tuple[int, ...] = (0, 0, 0, 0)
+    served: tuple[int, ...] = (0,) * len(Form)
+    unrecoded: tuple[int, ...] = (0,) * len(UNRECODED)
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
     items_s: tuple[float, float] = (0.0, 0.0)
     place: int = 0
@@ -231,18 +233,19 @@ class Telemetry:
     def _spent(self, before: WorkDone, done: WorkDone) -> dict[str, int]:
         """The time that preparing took, in nanoseconds by cause."""
         stages = done.spent.since(before.spent)
-        _, prepare, decode, augment = (round(s * NS) for s in stages.seconds)
+        _, prepare, decode, augment, recode, redraw = (round(s * NS) for s in stages.seconds)
+        decode += prepare + recode + redraw  # each of them is decoding for the most part
         item, item_wall = (
             round((now - then) * NS) for now, then in zip(done.items_s, before.items_s, strict=True)
         )
         cpu, waited = self._cores_since(done.preparers)
         # Times of stages are counted when their batch is complete. What is under way is carried over.
-        self._cpu_ns += cpu - prepare - decode - augment - item
+        self._cpu_ns += cpu - decode - augment - item
         rest, self._cpu_ns = max(0, self._cpu_ns), min(0, self._cpu_ns)
         blocked = max(0, item_wall - item - waited)
         return {
             "storage": round(stages.blocked_s * NS) + blocked,
-            "decode": prepare + decode,
+            "decode": decode,
             "augment": augment,
             "item": item,
             "batch": rest,
@@ -302,6 +305,7 @@ class _Process:
             ("delivered", "prepared", "staged", "skipped", "damaged", "read_bytes"), 0
         )
         self.served = {form.name.lower(): 0 for form in Form}
+        self.unrecoded = dict.fromkeys(UNRECODED, 0)
         self.stall_ns = dict.fromkeys(CAUSES, 0)
         self.spent_ns = dict.fromkeys(CAUSES, 0)
 
@@ -312,6 +316,8 @@ class _Process:
             self.counts[name] += count - before.counts.get(name, 0)
         for form, n, then in zip(Form, done.served, before.served, strict=True):
             self.served[form.name.lower()] += n - then
+        for why, n, then in zip(UNRECODED, done.unrecoded, before.unrecoded, strict=True):
+            self.unrecoded[why] += n - then
         for cause, ns in spent.items():
             self.spent_ns[cause] += ns
         for cause, ns in stall.items():
@@ -325,6 +331,7 @@ class _Process:
             "published_ms": _now_ms(),
             **self.counts,
             "served": self.served,
+            "unrecoded": self.unrecoded,
             "stall_ns": self.stall_ns,
             "spent_ns": self.spent_ns,
             **epoch,

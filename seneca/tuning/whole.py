@@ -36,7 +36,10 @@ def profile_by(
         together: The work of all threads, on at least one picture.
         others: The profile's other fields.
     """
-    cost: dict[str, Any] = costs(alone, together)  # by the profile's field names
+    found: dict[str, Any] = costs(alone, together)  # by the profile's field names
+    if together.recoded:
+        found["recoded"] = together.size("recoded")
+        found["recodable"] = len(together.recoded) / len(together.encoded)
     return Profile(
         host=host.fingerprint(),
         dataset=files.fingerprint().hex(),
@@ -44,7 +47,7 @@ def profile_by(
         cores=host.cores(),
         storage=storage.readings,
         storage_cold=storage.cold,
-        **cost,
+        **found,
         encoded=dataclasses.replace(together.size("encoded"), mean_bytes=files.total_bytes() / len(files)),
         decoded=together.size("decoded"),
         augmented=together.size("augmented"),

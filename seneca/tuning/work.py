@@ -26,6 +26,7 @@ from seneca.transforms._pipeline import Pipeline
 __all__ = ["STAGES", "Work", "costs", "work_through"]
 
 STAGES = ("fetch", "decode", "augment", "prepare", "batch")
+RECODED_STAGES = ("recode", "redraw")
 BATCH_BYTES = 8 << 20  # at least; it is more than a core's own caches hold
 NUMPY_TYPES = {"uint8": np.uint8, "float16": np.float16, "bfloat16": np.uint16, "float32": np.float32}
 
@@ -34,8 +35,10 @@ NUMPY_TYPES = {"uint8": np.uint8, "float16": np.float16, "bfloat16": np.uint16, 
 class Work:
     """Measurements by threads of the pictures that they took through the stages."""
 
-    seconds: dict[int, tuple[float, ...]] = field(default_factory=dict)  # by the picture's index
+    seconds: dict[int, tuple[float, ...]] = field(default_factory=dict)  # of STAGES, by the picture's index
+    recoded_s: dict[int, tuple[float, ...]] = field(default_factory=dict)  # of RECODED_STAGES, where it has them
     encoded: list[int] = field(default_factory=list)
+    recoded: list[int] = field(default_factory=list)
     decoded: list[int] = field(default_factory=list)
     augmented: list[int] = field(default_factory=list)
     by_pillow: int = 0
@@ -129,16 +132,27 @@ def work_through(
 def costs(alone: Work, together: Work) -> dict[str, Cost]:
     """The cost of each stage, from the work of one thread and of as many threads as there are cores.
 
+    The stages of RECODED are left out if no picture has that form.
+
     Pictures differ more than threads do. Therefore one thread is compared with all threads on the pictures
     that both have prepared.
     """
-    both = alone.seconds.keys() & together.seconds.keys() or together.seconds.keys()
-    all_s = np.mean(list(together.seconds.values()), axis=0)
-    shared_s = np.mean([together.seconds[index] for index in both], axis=0)
-    alone_s = np.mean([alone.seconds.get(index, together.seconds[index]) for index in both], axis=0)
+    found = _costs(STAGES, alone.seconds, together.seconds)
+    if together.recoded_s:
+        found |= _costs(RECODED_STAGES, alone.recoded_s, together.recoded_s)
+    return found
+
+
+def _costs(
+    stages: Sequence[str], alone: dict[int, tuple[float, ...]], together: dict[int, tuple[float, ...]]
+) -> dict[str, Cost]:
+    both = alone.keys() & together.keys() or together.keys()
+    all_s = np.mean(list(together.values()), axis=0)
+    shared_s = np.mean([together[index] for index in both], axis=0)
+    alone_s = np.mean([alone.get(index, together[index]) for index in both], axis=0)
     # A clock that is too coarse for a stage may have read 0. Then both costs are taken as equal.
     ratio = np.divide(alone_s, shared_s, out=np.ones_like(all_s), where=shared_s > 0)
-    return {stage: Cost(float(all_s[i] * ratio[i]), float(all_s[i])) for i, stage in enumerate(STAGES)}
+    return {stage: Cost(float(all_s[i] * ratio[i]), float(all_s[i])) for i, stage in enumerate(stages)}
 
 
 def _one(
@@ -179,7 +193,15 @@ def _one(
         return False
     batch_write(plan, augmented if pipeline.mask is None else augmented[0], out, 0, 0, index)
     times.append(clock())
+    payload = codec.recode(data) if pipeline.mask is None else None
+    again = [times[-1], clock()]
+    if payload is not None:
+        codec.augment_recoded(plan, payload, 0, 0, 0, index)
+        again.append(clock())
     with lock:
+        if payload is not None:
+            work.recoded_s[index] = tuple(ended - began for began, ended in itertools.pairwise(again))
+            work.recoded.append(payload.nbytes)
         work.seconds[index] = tuple(ended - began for began, ended in itertools.pairwise(times))
         work.encoded.append(len(data))
         work.decoded.append(_bytes_of(decoded))

@@ -32,7 +32,7 @@ from seneca.workers.stages import AT, COUNTERS
 
 __all__ = ["NO_CLAIMS", "BatchContext", "Making"]
 
-STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
+STORAGE, ENCODED, DECODED, AUGMENTED = map(int, (Form.STORAGE, Form.ENCODED, Form.DECODED, Form.AUGMENTED))
 MAX_SIDE = 2**16 - 1  # the longest side of a picture that a slot's record can hold
 NO_CLAIMS = np.zeros(0, CLAIM)
 PAUSE_S = 0.001  # between two checks for a copy that another job is writing

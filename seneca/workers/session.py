@@ -235,8 +235,9 @@ class WorkersSession:
     def _work_done(self) -> WorkDone:
         counts = self._sums()
         n = len(SPENT) // 2
-        times = tuple(counts[name] for name in SPENT[:n])
-        seconds = tuple(counts[name] * 1e-9 for name in SPENT[n:])
+        nothing = (0, 0)  # is RECODED in Python
+        times = (*(counts[name] for name in SPENT[:n]), *nothing)
+        seconds = (*(counts[name] * 1e-9 for name in SPENT[n:]), *nothing)
         served = tuple(counts[form.name.lower()] for form in Form)
         progress = None if self._epoch is None else self._epoch()
         return WorkDone(

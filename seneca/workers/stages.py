@@ -18,6 +18,7 @@ import numpy as np
 
 from seneca.data.stages import KeptStages, Payload, Stages, number_of
 from seneca.epochs.generators import set_generators
+from seneca.forms import Form
 
 __all__ = ["AT", "COUNTERS", "SPENT", "TIMES", "SeededStages", "TimedItems", "TimedStages"]
 
@@ -26,7 +27,8 @@ SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "d
 # What users are not shown.
 TIMES = (*SPENT, "decoded_bytes", "from_servers", "from_servers_ns", "item_cpu_ns", "item_ns")
 COUNTERS = (
-    *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "damaged"),
+    *(form.name.lower() for form in Form),
+    *("prepared", "staged", "unshared", "damaged"),
     *("read_bytes", "checked", "different"),
     *TIMES,
 )

@@ -507,7 +507,8 @@ static void open_stream(stream *s, uint32_t epoch)
                    .copy_bytes = (uint32_t)sn_plan_copy_bytes(s->context.plan, s->context.height, s->context.width),
                    .files_name = s->context.files_name,
                    .shares = who->shares,
-                   .keeps = who->keeps},
+                   .keeps = who->keeps,
+                   .recodes = true},
         .process_row = segment ? shared.rows[who->handle] : SN_NONE,
         .in_flight = DEPTH * BATCH,
         .substitutes = who->substitutes,
@@ -589,18 +590,17 @@ static void draw(stream *s, uint32_t room)
 
         CHECK(s->who->is_given || s->times[indices[i]]++ == 0);
         CHECK_EQUAL(place->item.sample, indices[i], "place %u", i);
-        CHECK(!place->check || place->item.source == SN_ENCODED || place->item.source == SN_DECODED);
+        CHECK(!place->check || sn_is_kept(place->item.source));
         if (s->context.changes && changes[indices[i]] == SN_SUSPECT) {
             const sn_slot *slot =
                 place->item.source_slot == SN_NONE ? NULL : &s->context.segment->slots[place->item.source_slot];
             CHECK(place->item.source != SN_AUGMENTED || slot->files_name == s->context.files_name);
-            CHECK(place->is_suspect == (place->item.source == SN_ENCODED || place->item.source == SN_DECODED));
+            CHECK(place->is_suspect == sn_is_kept(place->item.source));
             s->counts.refused += place->item.source == SN_STORAGE && slot;
             s->counts.suspects += place->is_suspect;
         }
         CHECK(!place->is_suspect || place->check);
-        s->counts.checkable +=
-            !place->is_suspect && (place->item.source == SN_ENCODED || place->item.source == SN_DECODED);
+        s->counts.checkable += !place->is_suspect && sn_is_kept(place->item.source);
         s->counts.checks += !place->is_suspect && place->check;
         check_note(s, place);
     }
@@ -646,7 +646,8 @@ static void deliver(stream *s, uint32_t at)
             const sample *from = &samples[place->item.sample];
 
             CHECK(!atomic_load(&place->settled));
-            CHECK(!place->kept == !(place->item.keep == SN_ENCODED && from->file.length > 0));
+            CHECK(!place->kept ==
+                  !((place->item.keep == SN_ENCODED || place->item.keep == SN_RECODED) && from->file.length > 0));
             CHECK(!place->kept || memcmp(place->kept, from->file.bytes, from->file.length) == 0);
             if (s->who->is_external && place->item.source == SN_STORAGE && from->file.length) {
                 CHECK_EQUAL(place->file.length, from->file.length, "sample %u", place->item.sample);
@@ -661,7 +662,8 @@ static void deliver(stream *s, uint32_t at)
         check_place(s, place, item);
         CHECK(place->status == 0 || !place->kept);
         if (place->kept)
-            CHECK_EQUAL(place->offer.form, place->item.keep, "sample %u", place->item.sample);
+            CHECK(place->offer.form == place->item.keep ||
+                  (place->item.keep == SN_RECODED && place->offer.form == SN_ENCODED));
         else if (place->status == 0)
             CHECK_EQUAL(place->item.keep, SN_STORAGE, "sample %u", place->item.sample);
         s->counts.failed += place->status != 0;
@@ -675,7 +677,8 @@ static void deliver(stream *s, uint32_t at)
         s->counts.of[form] += sums.served[form];
     s->counts.staged += sums.staged;
     CHECK(sums.read_bytes == read_bytes && sums.different == different);
-    CHECK(sums.prepared == sums.served[SN_STORAGE] + sums.served[SN_ENCODED] + sums.served[SN_DECODED]);
+    CHECK(sums.prepared == sums.served[SN_STORAGE] + sums.served[SN_ENCODED] + sums.served[SN_RECODED] +
+                               sums.served[SN_DECODED]);
     uint32_t before = s->offers.n;
     CHECK_EQUAL(sn_offers_collect(&s->offers, batch), 0, "a batch of %u", batch->n_places);
     CHECK_EQUAL(s->offers.n, before + kept, "a batch of %u", batch->n_places);
@@ -791,7 +794,7 @@ static void *iterate(void *argument)
 
 int main(int argc, char **argv)
 {
-    static const uint32_t split[SN_FORMS] = {0, 2000, 4000, 4000};
+    static const uint32_t split[SN_FORMS] = {0, 1500, 3000, 4000, 1500};
     uint64_t job_keys[N_HANDLES];
     pthread_t threads[N_ITERATORS];
     counts sum = {0};
@@ -838,12 +841,12 @@ int main(int argc, char **argv)
         sum.void_tickets += totals[i].void_tickets;
         sum.late += totals[i].late;
     }
-    printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", decoded %" PRIu64
+    printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", recoded %" PRIu64 ", decoded %" PRIu64
            ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64 " failed; %" PRIu64
            " batches dropped, %" PRIu64 " places unread, %" PRIu64 " pools left to a thread that hung; %" PRIu64
            " read ahead; %" PRIu64 " requests, %" PRIu64 " of them for several, %" PRIu64
            " too late for their batch, %" PRIu64 " for their pool\n",
-           sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_DECODED], sum.of[SN_AUGMENTED], sum.staged,
+           sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_RECODED], sum.of[SN_DECODED], sum.of[SN_AUGMENTED], sum.staged,
            sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead, sum.fetched, sum.joined,
            sum.void_tickets, sum.late);
     for (int form = 0; form < SN_FORMS; form++)

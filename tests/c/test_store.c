@@ -215,7 +215,8 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
                    .width = SIDE,
                    .copy_bytes = 3 * SIDE * SIDE + BESIDE,
                    .shares = sn_rng_below(&p->rng, 8) != 0 || epoch == MEET_IN,
-                   .keeps = !exchanges || sn_rng_below(&p->rng, 4) != 0},
+                   .keeps = !exchanges || sn_rng_below(&p->rng, 4) != 0,
+                   .recodes = sn_rng_below(&p->rng, 4) != 0},
         .process_row = p->process_row,
         .in_flight = HAND,
         .substitutes = exchanges && sn_rng_below(&p->rng, 8) != 0,
@@ -340,7 +341,8 @@ static void *shrinker_work(void *argument)
 static void visit(sn_segment *segment, sn_rng *rng, uint32_t *hogs)
 {
     static const uint32_t splits[][SN_FORMS] = {
-        {0, 3000, 3000, 4000}, {0, 0, 0, 10000}, {0, 10000, 0, 0}, {0, 2000, 6000, 2000}, {0, 5000, 0, 5000}};
+        {0, 2000, 2000, 4000, 2000}, {0, 0, 0, 10000}, {0, 10000, 0, 0},
+        {0, 1000, 5000, 2000, 2000}, {0, 5000, 0, 5000}, {0, 0, 0, 0, 10000}};
     sn_store_stats stats;
     char why[256] = "";
 
@@ -375,7 +377,7 @@ static void player_make(player *p, uint32_t number, uint32_t handle, uint32_t jo
 
 int main(int argc, char **argv)
 {
-    static const uint32_t split[SN_FORMS] = {0, 3000, 3000, 4000};
+    static const uint32_t split[SN_FORMS] = {0, 2000, 2000, 4000, 2000};
     static player players[N_PLAYERS], mortals[N_MORTALS];
     uint64_t job_keys[N_HOMES + N_MORTALS];
     pthread_t threads[N_PLAYERS + 1], growers[N_GROWERS], shrinker;

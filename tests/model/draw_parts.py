@@ -8,7 +8,7 @@ from itertools import chain
 from engine import WRITING
 
 HOLDER, MEMBER, SUBSET = 1, 2, 3  # kinds of rows
-LIST_WANT = 5  # the first list of published copies
+LIST_WANT = 6  # the first list of published copies
 PAGE = 4096
 STEPS = 350
 

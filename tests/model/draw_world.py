@@ -5,7 +5,9 @@ from collections import Counter
 
 import numpy as np
 from draw_parts import HOLDER, LIST_WANT, MEMBER, PAGE, SUBSET, Handle, Local, Member, Payload, pages, pattern
-from engine import AUGMENTED, DECODED, ENCODED, FAILED, NONE, READY, STORAGE, WRITING, Place, Remote
+from engine import AUGMENTED, DECODED, ENCODED, FAILED, NONE, READY, RECODED, STORAGE, WRITING, Place, Remote
+
+KEPT = (DECODED, RECODED, ENCODED)  # the best first
 
 
 class World:
@@ -27,10 +29,10 @@ class World:
         self.done = Counter()
 
     def random_split(self):
-        encoded, decoded = self.random.choice(
-            [(0, 0), (0, 0), (3000, 3000), (10000, 0), (2000, 8000), (0, 5000)]
+        encoded, recoded, decoded = self.random.choice(
+            [(0, 0, 0), (0, 0, 0), (2000, 2000, 2000), (10000, 0, 0), (0, 10000, 0), (2000, 2000, 6000), (0, 0, 5000)]
         )
-        return (0, encoded, decoded, 10000 - encoded - decoded)
+        return (0, encoded, decoded, 10000 - encoded - recoded - decoded, recoded)
 
     def begin(self):
         self.anchor = Local(self.place, 1000)  # keeps the segment, and draws nothing
@@ -234,7 +236,8 @@ class World:
             "seed": r.randrange(1 << 64), "epoch": r.randrange(5), "fixed": r.random() < 0.1,
             "decoded": r.choice([11, 11, 12]), "augmented": r.choice([22, 22, 22, 22, 33]),
             "height": self.side[0], "width": self.side[1], "in_flight": r.choice([1, 4, 32]),
-            "shares": r.random() < 0.9, "keeps": r.random() < 0.6, "substitutes": r.random() < 0.9,
+            "shares": r.random() < 0.9, "keeps": r.random() < 0.6, "recodes": r.random() < 0.7,
+            "substitutes": r.random() < 0.9,
         } | changes  # fmt: skip
         self.counter += 1
         member = Member(self.counter, handle, handle.job, options, [])
@@ -337,7 +340,7 @@ class World:
         sample, form, length, height, width = offer
         slot, entry = answer
         pipeline = member.options["decoded"] if form == DECODED else 0
-        self.succeeds(slot, (ENCODED, DECODED))
+        self.succeeds(slot, KEPT)
         there = {(p.sample, p.form, p.pipeline) for p in self.payloads.values()}
         assert (sample, form, pipeline) not in there
         self.counter += 1
@@ -418,19 +421,22 @@ class World:
                 if (p.sample, p.form, p.state) == (item["sample"], form, READY)
                 and p.pipeline == (member.options["decoded"] if form == DECODED else 0)
             ]
-            for form in (DECODED, ENCODED)
+            for form in KEPT
         }
-        best = next((form for form in (DECODED, ENCODED) if kept[form] and can_hold), STORAGE)
-        for form in (DECODED, ENCODED):  # a better one can have been given up in this draw
-            if item["source"] < form <= best:
-                went += [p for _, p in kept[form]]
-        assert item["source"] <= best
+        if not member.options["recodes"]:
+            kept[RECODED] = []
+        best = next((form for form in KEPT if kept[form] and can_hold), STORAGE)
+        order = [*KEPT, STORAGE]
+        for form in order[order.index(best) : order.index(item["source"])]:  # given up in this draw
+            went += [p for _, p in kept[form]]
+        assert order.index(item["source"]) >= order.index(best)
         if item["source"] == STORAGE:
-            assert item["source_slot"] == NONE and item["keep"] in (0, ENCODED, DECODED)
+            assert item["source_slot"] == NONE and item["keep"] in (0, *KEPT)
+            assert member.options["recodes"] or item["keep"] != RECODED
             assert member.options["keeps"] or not item["keep"]
             if item["keep"] and self.random.random() < 0.8:
                 height, width = self.random.choice([(1, 1), (35, 39), (37, 37), (64, 64)])  # some pages
-                form = self.random.choice([item["keep"], ENCODED, DECODED])
+                form = self.random.choice([item["keep"], *KEPT])
                 member.offers.append((item["sample"], form, 3 * height * width, height, width))
         else:
             slot = item["source_slot"]
@@ -504,7 +510,7 @@ class World:
         assert not any(x.dead for x in self.rows()), "it asks after everybody's life"
         self.settle()
         self.audit()
-        forms = {"encoded": ENCODED, "decoded": DECODED, "augmented": AUGMENTED}
+        forms = {"encoded": ENCODED, "recoded": RECODED, "decoded": DECODED, "augmented": AUGMENTED}
         count = Counter(p.form for p in self.payloads.values() if p.state == READY)
         assert stats["payloads"] == {name: count[form] for name, form in forms.items()}
         assert stats["writing"] == sum(p.state != READY for p in self.payloads.values())

@@ -10,6 +10,7 @@ What the model leaves open: which of the eligible copies of the lowest want is s
 stage gives up, and which samples are prepared first because a member that is short of copies lacks them too.
 """
 
+import itertools
 import os
 import secrets
 
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 from draw_parts import STEPS, pattern
 from draw_world import World
-from engine import AUGMENTED, DECODED, ENCODED, NONE, STORAGE, Place
+from engine import AUGMENTED, DECODED, ENCODED, NONE, RECODED, STORAGE, Place
 
 SEED = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
 
@@ -61,20 +62,19 @@ def test_a_job_that_comes_has_used_nothing_whoever_had_its_bit():
             member.close()
 
 
-@pytest.mark.parametrize("first", [ENCODED, DECODED])
-def test_a_kept_payload_is_served_in_its_best_form(first):
-    second = ENCODED + DECODED - first
-    with Place(10, split=(0, 5000, 5000, 0)) as place:
+@pytest.mark.parametrize("forms", list(itertools.permutations([ENCODED, RECODED, DECODED])))
+def test_a_kept_payload_is_served_in_its_best_form(forms):
+    with Place(10, split=(0, 4000, 3000, 0, 3000)) as place:
         segment = place.attach()
         member = place.member(segment, keeps=True, places=3)
-        for form in (first, second):
+        for form in forms:
             _, [(slot, entry)], _ = member.draw(0, [(7, form, 75, 5, 5)])
             member.commit(slot)
             member.offer_done(slot, entry)
-        assert member.draw(0, [(7, first, 75, 5, 5)])[1] == [None], "one of a kind"
+        assert member.draw(0, [(7, forms[0], 75, 5, 5)])[1] == [None], "one of a kind"
         member.close()
-        for decoded, form in ((11, DECODED), (12, ENCODED)):
-            member = place.member(segment, decoded=decoded)
+        for decoded, recodes, form in ((11, True, DECODED), (12, True, RECODED), (12, False, ENCODED)):
+            member = place.member(segment, decoded=decoded, recodes=recodes)
             items = member.draw(10)[0]
             assert items["source"][items["sample"] == 7] == form and (items["source"] == STORAGE).sum() == 9
             member.close()

@@ -34,7 +34,7 @@ def work_of(*, served, spent_ns):
     return {
         "name": "",
         **dict.fromkeys(names, 0),
-        "served": {"storage": 0, "encoded": 0, "decoded": 0, "augmented": 0} | served,
+        "served": {"storage": 0, "encoded": 0, "recoded": 0, "decoded": 0, "augmented": 0} | served,
         "stall_ns": dict.fromkeys(CAUSES, 0),
         "spent_ns": dict.fromkeys(CAUSES, 0) | spent_ns,
     }
@@ -42,7 +42,7 @@ def work_of(*, served, spent_ns):
 
 @pytest.fixture
 def place():
-    with Place(100, split=(0, 5000, 2500, 2500)) as place:
+    with Place(100, split=(0, 5000, 2500, 2500, 0)) as place:
         yield place
 
 
@@ -76,7 +76,7 @@ def test_a_segment_is_listed_with_its_jobs(place):
         view = found.view
         assert (view.samples, view.payload_bytes, view.keep_s, view.torn) == (100, 1 << 20, 0, False)
         assert (view.split, view.split_changes) == ("50-25-25", [])
-        assert view.payloads == {"encoded": 0, "decoded": 0, "augmented": 0}
+        assert view.payloads == {"encoded": 0, "recoded": 0, "decoded": 0, "augmented": 0}
         first, second = view.jobs
         assert (first.key, first.pids, first.iterators, first.pace) == (f"{7:016x}", (os.getpid(),), 1, 640)
         assert (second.key, second.pids, second.iterators, second.pace) == (
@@ -133,7 +133,7 @@ def test_worth_is_the_work_that_it_saves_for_its_memory():
         place.close(place.attach())
         one = find(name_of(place))
         place.unlink()
-    payloads = {"encoded": 40, "decoded": 10, "augmented": 7}
+    payloads = {"encoded": 40, "recoded": 0, "decoded": 10, "augmented": 7}
     view = dataclasses.replace(one.view, joins=3.0, joined_at=1000, cost_s=0.01, payloads=payloads)
     one = dataclasses.replace(one, view=view, memory_bytes=1_000_000)
     assert worth(one, 1000) == pytest.approx(3.0 * 0.01 * 50 / 1e6)

@@ -18,6 +18,7 @@ from seneca._runtime.printable import printable
 from seneca.cli.planning.what_if import show_bytes
 from seneca.cli.watch.rates import JobRates
 from seneca.errors import SegmentError, SenecaError
+from seneca.forms import UNRECODED, unrecoded_text
 from seneca.options import parse_bytes
 from seneca.segments import JobSeen, Segment, State, View, find, remove, segments, worth
 from seneca.segments import shrink as shrink_segment
@@ -126,6 +127,9 @@ def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
         console.print(printable(who), highlight=False, markup=False)
         for line in said_of_sharing(job, view.samples):
             console.print(f"  {line}", highlight=False, markup=False)
+        unrecoded = {why: sum(work.unrecoded[why] for work in job.work) for why in UNRECODED}
+        if text := unrecoded_text(unrecoded):
+            console.print(f"  {text}", highlight=False, markup=False)
     for change in view.split_changes[-3:]:
         when = datetime.datetime.fromtimestamp(change["when"]).strftime("%Y-%m-%d %H:%M:%S")
         changed = printable(f"{when} split {change['split']}: {change['why']}")

@@ -20,6 +20,7 @@ from seneca.cli.paths import cannot_list, in_a_line
 from seneca.cli.planning.profile import BadProfiling, transform_named
 from seneca.cli.planning.what_if import show_bytes
 from seneca.errors import DecodeError, SenecaError
+from seneca.forms import KEPT_FORMS
 from seneca.options import parse_keep
 from seneca.tuning.host import cores
 
@@ -29,7 +30,7 @@ CHECK_EVERY_S = 0.25
 BATCH = 64
 MOST_EPOCHS = 4  # what is under way when a form becomes full is kept in another form in the next epoch
 TRIED = 1024  # where none of so many samples fits, none is expected to
-KEPT_FORMS = ("encoded", "decoded")
+KEPT = tuple(form.name.lower() for form in KEPT_FORMS)
 
 
 class BadWarming(ValueError):
@@ -183,7 +184,7 @@ def _fill(loader: Any, console: Console) -> _Filled:
 
 def _kept(holds: dict[str, Any] | None) -> int:
     """How many samples are kept. None is kept in two forms."""
-    return 0 if holds is None else sum(holds["payloads"][form] for form in KEPT_FORMS)
+    return 0 if holds is None else sum(holds["payloads"][form] for form in KEPT)
 
 
 def _is_full(holds: dict[str, Any] | None) -> bool:
@@ -194,8 +195,8 @@ def _is_full(holds: dict[str, Any] | None) -> bool:
     """
     if holds is None or holds["writing"] or _kept(holds) == 0:
         return False
-    mean = sum(holds["bytes"][form] for form in KEPT_FORMS) / _kept(holds)
-    return all(holds["budget_bytes"][form] - holds["bytes"][form] < 2 * mean for form in KEPT_FORMS)
+    mean = sum(holds["bytes"][form] for form in KEPT) / _kept(holds)
+    return all(holds["budget_bytes"][form] - holds["bytes"][form] < 2 * mean for form in KEPT)
 
 
 def _report(loader: Any, wanted: Wanted, filled: _Filled, console: Console) -> None:
@@ -219,7 +220,7 @@ def _report(loader: Any, wanted: Wanted, filled: _Filled, console: Console) -> N
     if not cache.created:
         say(f"the cache {cache.name} was there already: its size ({room}) and its split stay as they were")
     kept = ", ".join(
-        f"{holds['payloads'][form]:,} {form} ({show_bytes(holds['bytes'][form])})" for form in KEPT_FORMS
+        f"{holds['payloads'][form]:,} {form} ({show_bytes(holds['bytes'][form])})" for form in KEPT
     )
     say(f"the cache {cache.name} holds {kept} of {samples:,} samples")
     if filled.skipped:

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from seneca._core.pool import READS_AHEAD
 from seneca.cli.planning.what_if import QUANTITIES, WhatIf, show_bytes, show_rate
+from seneca.forms import KEPT_FORMS
 from seneca.partition import (
     ALONE,
     TORCH,
@@ -199,7 +200,7 @@ ROWS = {
     "jobs": lambda one: f"{one.jobs.count}",
     "step, samples/s": lambda one: _step_text(one.jobs),
     "model": lambda one: one.model,
-    "split, encoded-decoded-augmented": lambda one: _split_text(one.model, one.best),
+    "split, encoded-(recoded-)decoded-augmented": lambda one: _split_text(one.model, one.best),
     "samples/s of all jobs": lambda one: f"{one.best.samples_per_s:,.0f}",
     "samples/s of a job": lambda one: _per_job(one.best),
     "limited by": lambda one: one.best.limited_by,
@@ -207,8 +208,8 @@ ROWS = {
     "  of these in the page cache": lambda one: (
         f"{one.best.page_cache:.0%}" if one.best.mix["storage"] > 0 else "-"
     ),
-    "prepared from encoded, decoded": lambda one: (
-        f"{one.best.mix['encoded']:.0%}, {one.best.mix['decoded']:.0%}"
+    "prepared from encoded, recoded, decoded": lambda one: ", ".join(
+        f"{one.best.mix[form.name.lower()]:.0%}" for form in KEPT_FORMS
     ),
     "copies of another job's": lambda one: f"{1 - one.best.prepared:.0%}",
     "memory filled": lambda one: show_bytes(one.best.memory_bytes),
@@ -260,7 +261,7 @@ def _one_json(plan: Plan) -> dict[str, Any]:
         "step_per_s": [_finite(pace) for pace in plan.jobs.paces],
         **_prediction_json(plan.best),
         "refined": {
-            "split": [refined.encoded, refined.decoded, refined.augmented],
+            "split": dataclasses.asdict(refined),
             "samples_per_s": plan.refined.samples_per_s,
         },
         "worth": dataclasses.asdict(plan.worth),

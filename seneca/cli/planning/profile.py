@@ -145,7 +145,8 @@ def profile_table(profile: Profile, console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     for name in ("CPU time of a picture", "one thread", f"{profile.cores} threads", "scales"):
         table.add_column(name, justify="left" if not table.columns else "right", no_wrap=True)
-    for name, what in STAGES.items():
+    stages = STAGES | (RECODED_STAGES if profile.recodable else {})
+    for name, what in stages.items():
         cost: Cost = getattr(profile, name)
         table.add_row(f"  {what}", _ms(cost.one_s), _ms(cost.all_s), f"{cost.scaling:.0%}")
     console.print(table)
@@ -156,6 +157,8 @@ def profile_table(profile: Profile, console: Console) -> None:
         table.add_row(f"  {reading.readers}", show_rate(reading.bytes_per_s), _ms(reading.latency_s))
     console.print(table)
     line("encoded", _size(profile.encoded))
+    if profile.recodable:
+        line("recoded", f"{_size(profile.recoded)}, of {profile.recodable:.0%} of the pictures")
     line("decoded", f"{_size(profile.decoded)}, {profile.inflation:.2f} times as large")
     line("augmented", f"{_size(profile.augmented)}; in the batch {show_bytes(profile.batch_bytes)}")
     line("memory", f"{show_rate(profile.memory_bytes_per_s)}; {show_bytes(profile.free_memory_bytes)} free")
@@ -173,6 +176,7 @@ STAGES = {
     "prepare": "decode and augment the crop",
     "batch": "batch",
 }
+RECODED_STAGES = {"recode": "recode, once", "redraw": "augment what is recoded"}
 
 
 def _ms(seconds: float) -> str:

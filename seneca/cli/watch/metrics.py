@@ -87,6 +87,13 @@ GAUGES: list[tuple[str, str, str, int, Callable[[float, float], float]]] = [
 BY_LABEL: list[tuple[str, str, str, str, int]] = [
     ("seneca_served_samples_total", "Samples by the form that they came from.", "form", "served", 1),
     (
+        "seneca_unrecoded_files_total",
+        "Files that could not be kept RECODED, by the cause.",
+        "cause",
+        "unrecoded",
+        1,
+    ),
+    (
         "seneca_stall_seconds_total",
         "Seconds that the training loop waited for samples, by cause.",
         "cause",

@@ -19,7 +19,7 @@ from seneca.cli.watch.charts import (
     time_text,
 )
 from seneca.cli.watch.rates import FORMS, Done
-from seneca.cli.watch.recording import CAUSES, KEPT_FORMS, JobTrack, Recording
+from seneca.cli.watch.recording import CAUSES, HELD_FORMS, JobTrack, Recording
 
 __all__ = ["page", "sentence"]
 
@@ -28,7 +28,13 @@ JOB_COLOURS = (
     "#8c8c8c",
 )  # fmt: skip
 DASHES = ("", "6 3", "2 3", "9 3 2 3")  # of the jobs beyond the colours
-FORM_COLOURS = {"storage": "#e15759", "encoded": "#edc948", "decoded": "#59a14f", "augmented": "#4e79a7"}
+FORM_COLOURS = {
+    "storage": "#e15759",
+    "encoded": "#edc948",
+    "recoded": "#f28e2b",
+    "decoded": "#59a14f",
+    "augmented": "#4e79a7",
+}
 CAUSE_COLOURS = {
     "storage": "#e15759", "decode": "#59a14f", "augment": "#4e79a7", "item": "#b07aa1", "batch": "#76b7b2",
     "cores": "#f28e2b", "peers": "#9c755f", "other": "#8c8c8c",
@@ -182,8 +188,8 @@ def _sums(recording: Recording, index: int) -> list[float]:
 def _memory(recording: Recording) -> list[str]:
     parts = []
     for track in recording.caches.values():
-        layers = {form: [value or 0.0 for value in track.values(i)] for i, form in enumerate(KEPT_FORMS)}
-        most = max((value for value in track.values(len(KEPT_FORMS)) if value is not None), default=0.0)
+        layers = {form: [value or 0.0 for value in track.values(i)] for i, form in enumerate(HELD_FORMS)}
+        most = max((value for value in track.values(len(HELD_FORMS)) if value is not None), default=0.0)
         parts.append(f'<p class="faint">Cache {text(track.name)}, with {show_bytes(most)} for payloads.</p>')
         parts.append(
             stacked(recording.times, layers, FORM_COLOURS, show_bytes, most=most or None, in_bytes=True)

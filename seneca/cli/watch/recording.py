@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from seneca.cli.watch.rates import FORMS, CacheRates, Done, JobRates
 from seneca.segments import State
 
-__all__ = ["CAUSES", "KEPT_FORMS", "MOST_POINTS", "CacheTrack", "JobTrack", "Recording"]
+__all__ = ["CAUSES", "HELD_FORMS", "MOST_POINTS", "CacheTrack", "JobTrack", "Recording"]
 
 CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "peers", "other")
-KEPT_FORMS = ("encoded", "decoded", "augmented")
+HELD_FORMS = FORMS[1:]  # all but storage
 MOST_POINTS = 600
 
 Point = tuple[float, ...] | None  # None: nothing was seen
@@ -131,7 +131,7 @@ class Recording:
             if not cache.jobs:
                 return  # one that was not used meanwhile is of no interest
             self.caches[path] = CacheTrack([None] * len(self.times), name=cache.segment.name)
-        held = [float(view.bytes.get(form, 0)) for form in KEPT_FORMS]
+        held = [float(view.bytes.get(form, 0)) for form in HELD_FORMS]
         self.caches[path].heard.append((*held, float(view.payload_bytes)))
 
     def _hear_job(self, path: str, job: JobRates, at_s: float) -> None:

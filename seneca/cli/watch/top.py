@@ -16,7 +16,7 @@ from seneca._runtime.printable import printable
 from seneca.cli.caches.segments import BadUse, cannot_list, readable, said_of_sharing, sharing_as_json
 from seneca.cli.interrupts import Interrupts
 from seneca.cli.planning.what_if import show_bytes
-from seneca.cli.watch.rates import CacheRates, JobRates, RateMeter
+from seneca.cli.watch.rates import FORMS, CacheRates, JobRates, RateMeter
 from seneca.errors import SegmentOwnerError
 from seneca.segments import Segment, State, find, segments
 
@@ -24,13 +24,13 @@ __all__ = ["MOST_S", "as_json", "checked_every", "lines", "run", "snapshot"]
 
 LEAST_S, MOST_S = 0.1, 86_400.0
 SMOOTH_S = 1.0  # processes publish four times a second at most; rates of less time would jump
-LETTERS = {"storage": "S", "encoded": "E", "decoded": "D", "augmented": "A"}
-COLOURS = {"storage": "red", "encoded": "yellow", "decoded": "green", "augmented": "cyan"}
+LETTERS = {form: form[0].upper() for form in FORMS}
+COLOURS = {"storage": "red", "encoded": "yellow", "recoded": "magenta", "decoded": "green", "augmented": "cyan"}
 STATES = {State.IN_USE: "green", State.KEPT: "blue", State.DEAD: "red", State.GIVEN_UP: "yellow"}
 WIDE = 110  # columns from which names and causes have more room
 LEGEND = (
-    "S storage, E encoded, D decoded, A augmented: forms in memory, and what was delivered from them in "
-    "percent. stalled: of the time, and why. sharing: deliveries for each preparation."
+    f"{', '.join(f'{letter} {form}' for form, letter in LETTERS.items())}: forms in memory, and what was delivered "
+    "from them in percent. stalled: of the time, and why. sharing: deliveries for each preparation."
 )
 
 

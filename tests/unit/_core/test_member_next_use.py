@@ -55,7 +55,7 @@ def orders(count):
 
 @pytest.fixture
 def place():
-    with Place(N, ROOM * PAGE, split=(0, 10000, 0, 0)) as place:
+    with Place(N, ROOM * PAGE, split=(0, 10000, 0, 0, 0)) as place:
         yield place
 
 
@@ -125,7 +125,7 @@ def test_what_came_first_stays_where_nobody_knows_better(place, but):
 
 def test_decoded_payloads_count_for_those_who_can_use_them():
     """The first job has another head than the others. Only that job needs what it decoded."""
-    with Place(N, ROOM * PAGE, split=(0, 0, 10000, 0)) as place:
+    with Place(N, ROOM * PAGE, split=(0, 0, 10000, 0, 0)) as place:
         order = np.arange(N)
         heads = [1, 2, 2]
         jobs = [Job(place, number + 1, order, decoded=head) for number, head in enumerate(heads)]
@@ -161,7 +161,7 @@ def test_a_sample_that_a_member_has_not_is_not_waited_for(place):
 
 
 def test_with_both_forms_full_a_sample_has_one_of_them_to_be_kept_in():
-    with Place(N, 2 * ROOM * PAGE, split=(0, 5000, 5000, 0)) as place:
+    with Place(N, 2 * ROOM * PAGE, split=(0, 5000, 5000, 0, 0)) as place:
         first, second = (Job(place, number + 1, order) for number, order in enumerate(orders(2)))
         for job in (first, second) * 3:
             job.draw(1)

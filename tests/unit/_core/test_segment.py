@@ -155,7 +155,7 @@ def test_a_size_that_cannot_be_is_refused_and_leaves_nothing(place, n_samples, p
 
 
 def test_one_that_was_to_be_kept_outlives_everybody_and_what_it_holds_too(place):
-    place.keep, place.split = KEEP_FOREVER, (0, 10000, 0, 0)
+    place.keep, place.split = KEEP_FOREVER, (0, 10000, 0, 0, 0)
 
     def keep_something(pipe, how):
         segment = place.attach(3)
@@ -433,7 +433,7 @@ def test_a_forked_child_s_handle_is_dead_and_its_end_frees_nothing(place):
     items, _, _ = member.draw(10)
 
     def use(pipe):
-        for what in (segment.stats, segment.check, lambda: segment.change_split((0, 0, 0, 1), 0, "")):
+        for what in (segment.stats, segment.check, lambda: segment.change_split((0, 0, 0, 1, 0), 0, "")):
             with pytest.raises(errors.SegmentError, match="parent"):
                 what()
         segment.publish_pace(99, 7)

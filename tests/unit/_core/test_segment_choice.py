@@ -16,12 +16,12 @@ from seneca.partition import (
 
 
 def test_the_first_to_change_a_split_is_the_only_one():
-    with Place(100, split=(0, 6000, 2000, 2000)) as place:
+    with Place(100, split=(0, 6000, 2000, 2000, 0)) as place:
         one, other = place.attach(1, adapts=True), place.attach(2)
         assert (one.adapts, other.adapts) == (True, True), "its maker has said so"
-        assert one.change_split((0, 10000, 0, 0), 0, "at first")
-        assert not other.change_split((0, 0, 10000, 0), 0, "at the same time")
-        assert other.split() == (1, (0, 10000, 0, 0))
+        assert one.change_split((0, 10000, 0, 0, 0), 0, "at first")
+        assert not other.change_split((0, 0, 10000, 0, 0), 0, "at the same time")
+        assert other.split() == (1, (0, 10000, 0, 0, 0))
         for number in range(1, 12):
             assert other.change_split(
                 (0, 0, 10000 - number, number), number, f"change {number}, ein längerer" * 20
@@ -33,8 +33,8 @@ def test_the_first_to_change_a_split_is_the_only_one():
 
 
 def test_what_a_segment_has_is_read_as_a_split_whatever_it_is():
-    assert split_of((0, 5800, 4200, 0)) == Split(0.58, 0.42, 0)
-    assert split_of((0, 1, 1, 2)) == Split(0.25, 0.25, 0.5)
+    assert split_of((0, 5800, 4200, 0, 0)) == Split(0.58, 0.42, 0)
+    assert split_of((0, 1, 1, 2, 0)) == Split(0.25, 0.25, 0.5)
     assert split_of((7, 0, 0, 0)) == Split(0, 0, 1)
 
 
@@ -61,7 +61,7 @@ def test_staged_copies_over_their_share_make_room():
             one.done(items)
         one.draw(0)
         staged = segments[0].stats()["payloads"]["augmented"]
-        assert segments[0].change_split((0, 10000, 0, 0), segments[0].split()[0], "a test")
+        assert segments[0].change_split((0, 10000, 0, 0, 0), segments[0].split()[0], "a test")
         budget = segments[0].stats()["budget_bytes"]["augmented"] // 4096
         assert segments[0].stats()["payloads"]["augmented"] == staged > budget, (
             "nothing goes before space is needed"

@@ -135,7 +135,7 @@ def stop_inside(process, place, rng):
 
 
 def test_who_is_killed_inside_the_critical_section_leaves_nothing_broken(seed):
-    with Place(400, 200 * 4096, split=(0, 2000, 2000, 6000)) as place:
+    with Place(400, 200 * 4096, split=(0, 2000, 2000, 6000, 0)) as place:
         segment = place.attach(1)
         trainer = Trainer(place, segment, 1)
         for victim in range(size(3, 12)):
@@ -182,7 +182,7 @@ def test_a_child_of_who_is_killed_inside_does_not_keep_the_lock(seed):
 
 def test_survivors_of_many_kills_agree_with_the_records(seed):
     """Killed at any moment, one after another, while others go on."""
-    with Place(300, 150 * 4096, split=(0, 1000, 1000, 8000)) as place, ExitStack() as stack:
+    with Place(300, 150 * 4096, split=(0, 1000, 1000, 8000, 0)) as place, ExitStack() as stack:
         segment = place.attach(1)
         trainer = Trainer(place, segment, 1)
         for round in range(size(1, 6)):
@@ -219,7 +219,7 @@ def end(trainee):
 
 def test_a_stopped_holder_stops_nobody(seed):
     """Others draw for themselves; when it goes on they share again, and each epoch is whole."""
-    with Place(2000, 4000 * 4096, split=(0, 0, 0, 10000)) as place:
+    with Place(2000, 4000 * 4096, split=(0, 0, 0, 10000, 0)) as place:
         segments = [place.attach(1), place.attach(3)]
         trainers = [Trainer(place, segment, i) for i, segment in enumerate(segments)]
         with Process(train_for_ever, place, 2, 5) as process:

@@ -245,7 +245,7 @@ def test_the_room_that_copies_take_is_learned():
 
 
 def test_samples_that_nobody_drew_are_looked_up():
-    with Place(100, 64 * PAGE, split=(0, 5000, 0, 5000)) as place:
+    with Place(100, 64 * PAGE, split=(0, 5000, 0, 5000, 0)) as place:
         ours, theirs = place.attach(1), place.attach(2)
         there = planner(place, theirs, seed=1)
         other, worker = place.worker(theirs, copy_bytes=100), place.worker(ours, copy_bytes=100, keeps=True)

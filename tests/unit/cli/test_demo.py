@@ -175,7 +175,7 @@ def test_a_broken_invariant_is_status_1(monkeypatch, capfd):
         {"began": 1.0, "ended": 4.0, "losses": [2.0, 1.0]},
         {"began": 2.0, "ended": 5.0, "losses": [3.0]},
     ]
-    served = {"storage": 21, "encoded": 0, "decoded": 0, "augmented": 19}
+    served = {"storage": 21, "encoded": 0, "recoded": 0, "decoded": 0, "augmented": 19}
     good = Report(jobs=2, samples=40, epochs=4, served=served)
     options = demo.Options(epochs=2)
     summary = demo.summarise(options, 10, outcomes, good)

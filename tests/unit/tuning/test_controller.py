@@ -148,7 +148,7 @@ class Cache:
         self.segment = self
         self.others = others  # rows below this process's
         self.row = None
-        self.shares, self.changes = (0, 6000, 2000, 2000), []
+        self.shares, self.changes = (0, 6000, 2000, 2000, 0), []
         self.is_busy = False
         self.adapts, self.closed, self.payload_bytes = True, False, ROUND.cache_bytes
         self.reserved_bytes = self.payload_bytes
@@ -223,7 +223,7 @@ def test_a_change_waits_for_the_lock(clock):
     cache = Cache()
     loader = Loader(cache, clock)
     loader.train(20)
-    cache.shares, cache.is_busy = (0, 0, 0, 10000), True
+    cache.shares, cache.is_busy = (0, 0, 0, 10000, 0), True
     cache.others = ((False, 2, 10**6, adapt.ANY_PACE),)  # above this one's
     cache.published_paces = lambda: [cache.row, *cache.others]
     loader.train(60)
@@ -306,7 +306,7 @@ def test_who_follows_searches_no_profile_before_it_takes_over(clock):
     loader = Loader(cache, clock)
     loader.train(40)
     assert loader.searches == 0
-    cache.others, cache.shares = (), (0, 0, 0, 10000)
+    cache.others, cache.shares = (), (0, 0, 0, 10000, 0)
     loader.train(40, batch=10**5)
     assert loader.searches == 1
     assert "1 job in place of 2" in cache.changes[1]

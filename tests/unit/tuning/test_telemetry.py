@@ -107,7 +107,7 @@ def test_counts_are_what_the_loader_did(cache, cores):
     assert (seen.threads, seen.batch_size, seen.rank, seen.ranks) == (2, 10, 0, 1)
     assert (seen.delivered, seen.read_bytes) == (50, 5000)
     assert (seen.prepared, seen.staged, seen.skipped, seen.damaged) == (45, 7, 2, 1)
-    assert seen.served == {"storage": 30, "encoded": 0, "decoded": 15, "augmented": 5}
+    assert seen.served == {"storage": 30, "encoded": 0, "recoded": 0, "decoded": 15, "augmented": 5}
     assert seen.since_ms <= seen.published_ms <= time.time() * 1000
 
 

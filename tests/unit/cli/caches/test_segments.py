@@ -85,7 +85,7 @@ def test_prune_leaves_what_is_used_and_what_is_kept():
 @in_a_shm_of_its_own
 def test_prune_to_a_size_leaves_what_was_used_most():
     with contextlib.ExitStack() as stack:
-        options = {"split": (0, 10000, 0, 0), "keep": KEEP_FOREVER}
+        options = {"split": (0, 10000, 0, 0, 0), "keep": KEEP_FOREVER}
         places = [stack.enter_context(Place(100, **options)) for _ in range(3)]
         seldom, often, sometimes = places
         for place, times in ((often, 5), (seldom, 1), (sometimes, 3)):
