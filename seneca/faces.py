@@ -80,7 +80,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             cache_bytes: Memory for payloads if this job makes the cache, as ``"8GiB"`` or an int. ``"auto"``:
                 half of the free memory, at most what the dataset can use.
             split: Shares of the forms if this job makes the cache. ``"58-42-0"``: percent for encoded,
-                decoded and augmented samples. ``"auto"``: Seneca measures and chooses.
+                decoded and augmented samples. ``"20-38-42-0"``: the second number is for recoded JPEGs.
+                ``"auto"``: Seneca measures and chooses.
             share: The latest form that jobs share. ``"augmented"``: augmented copies too. ``"decoded"``:
                 every job augments for itself. ``"none"``: the seed alone fixes order and randomness; kept
                 payloads still serve. ``"exact"``: as ``"none"``, but jobs of one seed share augmented copies.

@@ -126,7 +126,8 @@ def parse_split(value: str | Sequence[float] | Split) -> Split | Literal["auto"]
     """Read the argument ``split``.
 
     Args:
-        value: ``"auto"``, percents such as ``"58-42-0"``, three fractions, or a :class:`Split`.
+        value: ``"auto"``, percents such as ``"58-42-0"`` or ``"20-38-42-0"``, three or four fractions in the
+            same order, or a :class:`Split`.
 
     Returns:
         ``"auto"`` or the :class:`Split`.
@@ -136,19 +137,22 @@ def parse_split(value: str | Sequence[float] | Split) -> Split | Literal["auto"]
 
     Example:
         >>> parse_split((0.58, 0.42, 0))
-        Split(encoded=0.58, decoded=0.42, augmented=0.0)
+        Split(encoded=0.58, decoded=0.42, augmented=0.0, recoded=0.0)
     """
     if isinstance(value, Split):
         return value
     if isinstance(value, str):
         return "auto" if value == "auto" else Split.parse(value)
     try:
-        encoded, decoded, augmented = (float(fraction) for fraction in value)
+        fractions = [float(fraction) for fraction in value]
     except (TypeError, ValueError):
+        fractions = []
+    if len(fractions) not in (3, 4):
         raise ValueError(
-            f'split is "auto", percents such as "58-42-0", or three fractions, but got {value!r}'
-        ) from None
-    return Split(encoded, decoded, augmented)
+            'split is "auto", percents such as "58-42-0" or "20-38-42-0", or three or four fractions, '
+            f"but got {value!r}"
+        )
+    return Split.of_fractions(fractions)
 
 
 class AutoWorkers(int):
@@ -305,9 +309,10 @@ class Options:
     split: Any = option(
         "auto",
         doc="""Shares of the forms if this job makes the cache. ``"58-42-0"``: percent for encoded,
-            decoded and augmented samples. ``"auto"``: Seneca measures and chooses.""",
-        row="""percent of the cache for encoded, decoded and augmented samples, as `"58-42-0"`; `"auto"`:
-            [measured](docs/split.md)""",
+            decoded and augmented samples. ``"20-38-42-0"``: the second number is for recoded JPEGs.
+            ``"auto"``: Seneca measures and chooses.""",
+        row="""percent of the cache for encoded, decoded and augmented samples, as `"58-42-0"`, or with
+            recoded JPEGs in the second place, as `"20-38-42-0"`; `"auto"`: [measured](docs/split.md)""",
         check=parse_split,
         of_dataset=True,
     )

@@ -81,19 +81,23 @@ def test_the_environment_says_how_long_where_the_argument_does_not(monkeypatch):
 def test_a_split_is_read_as_the_paper_writes_it():
     assert Split.parse("58-42-0") == Split(0.58, 0.42, 0.0)
     assert parse_split((0.5, 0.25, 0.25)) == Split(0.5, 0.25, 0.25)
+    assert parse_split("20-38-42-0") == parse_split((0.2, 0.38, 0.42, 0)) == Split(0.2, 0.42, 0, recoded=0.38)
     assert parse_split("auto") == "auto"
     assert parse_split(default_split()) is not None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "58-42", "58-42-1", "58-42-0-0", "a-b-c", "110--10-0", "nan-50-50", "50,25,25"]
+    "text", ["", "58-42", "58-42-1", "58-42-0-1", "1-2-3-4-90", "a-b-c", "110--10-0", "nan-50-50", "50,25,25"]
 )
 def test_what_is_no_split_is_refused_with_an_example(text):
     with pytest.raises(ValueError, match='"58-42-0"'):
         parse_split(text)
 
 
-@pytest.mark.parametrize("value", [(1, 1, 1), (0.5, 0.6, -0.1), (float("nan"), 1, 0)])
+@pytest.mark.parametrize(
+    "value",
+    [(1, 1, 1), (0.5, 0.6, -0.1), (float("nan"), 1, 0), (0.5, 0.5), (0.2,) * 5, (0.5, 0.5, 0.5, 0), 7],
+)
 def test_fractions_that_are_no_shares_are_refused(value):
     with pytest.raises(ValueError, match="fraction"):
         parse_split(value)
