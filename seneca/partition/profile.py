@@ -17,7 +17,7 @@ from typing import Any
 
 __all__ = ["PROFILE_VERSION", "Cost", "Profile", "ProfileError", "Reading", "Size"]
 
-PROFILE_VERSION = 3  # raise it when a field is added or removed, or its meaning changes
+PROFILE_VERSION = 4  # raise it when a field is added or removed, or its meaning changes
 
 
 class ProfileError(ValueError):
@@ -95,9 +95,14 @@ class Profile:
         augment: From DECODED to AUGMENTED (1 / T_A of a core).
         prepare: From ENCODED to AUGMENTED in one go, which decodes no more than the crop needs (1 / T_D+A
             of a core).
+        recode: From ENCODED to RECODED. It is paid once for each payload that is kept.
+        redraw: From RECODED to AUGMENTED in one go.
         batch: From AUGMENTED into the batch: normalised, cast, laid out.
         memory_bytes_per_s: The memory's bandwidth, reading and writing together, with all cores at work.
         encoded: Sizes of files (S_data).
+        recoded: Sizes of RECODED payloads, of the pictures that have one.
+        recodable: The share of the pictures that have a RECODED payload, in [0, 1]. If it is 0, ``recoded``,
+            ``recode`` and ``redraw`` have no meaning.
         decoded: Sizes of pictures as they would be kept (M x S_data).
         augmented: Sizes of copies as they would be staged.
         batch_bytes: The bytes of one sample in a batch.
@@ -147,6 +152,10 @@ class Profile:
     batch_bytes: int
     deterministic: bool = False
     staged: bool = True
+    recoded: Size = Size(0.0)
+    recode: Cost = Cost(0.0, 0.0)
+    redraw: Cost = Cost(0.0, 0.0)
+    recodable: float = 0.0
     step_per_s: float | None = None
     step_cpu_s: float = 0.0
     take_s: float = 0.0
@@ -168,6 +177,8 @@ class Profile:
         readers = [reading.readers for reading in self.storage]
         if readers != sorted(set(readers)):
             raise ProfileError("the readings of storage rise in their number of readers")
+        if not 0 <= self.recodable <= 1:  # NaN fails here too
+            raise ProfileError(f"a profile's recodable lies in [0, 1], but got {self.recodable!r}")
         for name, value in (
             ("samples", self.samples),
             ("cores", self.cores),
@@ -178,6 +189,11 @@ class Profile:
             *((f"storage[{i}].readers", reading.readers) for i, reading in enumerate(self.storage)),
             *((f"storage[{i}].bytes_per_s", reading.bytes_per_s) for i, reading in enumerate(self.storage)),
             ("prepare.all_s", self.prepare.all_s),
+            *(
+                [("recoded.mean_bytes", self.recoded.mean_bytes), ("redraw.all_s", self.redraw.all_s)]
+                if self.recodable > 0
+                else []
+            ),
             *([] if self.item is None else [("item.all_s", self.item.all_s)]),
             *([] if self.step_per_s is None else [("step_per_s", self.step_per_s)]),
         ):
@@ -288,8 +304,8 @@ class Profile:
             raise ProfileError(f"{os.fspath(path)}: {error}") from None
 
 
-_COSTS = ("fetch", "decode", "augment", "prepare", "batch", "item")
-_SIZES = ("encoded", "decoded", "augmented")
+_COSTS = ("fetch", "decode", "augment", "prepare", "recode", "redraw", "batch", "item")
+_SIZES = ("encoded", "recoded", "decoded", "augmented")
 
 
 def _read(name: str, value: Any) -> Any:

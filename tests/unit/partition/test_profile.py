@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from profiles import ROUND, round_profile
+from profiles import RECODED, ROUND, round_profile
 
 from seneca.partition import Cost, Profile, ProfileError, Reading, Size
 
@@ -23,6 +23,7 @@ def test_a_file_gives_back_what_was_saved(tmp_path):
         item=Cost(2e-3, 3e-3),
         step_cpu_s=1e-4,
         workers=0,
+        **RECODED,
     )
     path = tmp_path / "deep" / "profile.json"
     profile.save(path)
@@ -58,9 +59,9 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypat
     [
         ("{", "no profile of Seneca's"),
         ("[1]", "it has no version"),
-        ('{"version": 7}', "a profile of version 7, and this Seneca reads version 3"),
-        ('{"version": 3}', "not the fields of version 3"),
-        ('{"version": 3, "speed": 3}', "not the fields of version 3"),
+        ('{"version": 7}', "a profile of version 7, and this Seneca reads version 4"),
+        ('{"version": 4}', "not the fields of version 4"),
+        ('{"version": 4, "speed": 3}', "not the fields of version 4"),
     ],
 )
 def test_what_is_no_profile_of_this_version_is_refused_in_one_line(tmp_path, text, message):
@@ -91,11 +92,27 @@ def test_what_is_no_profile_of_this_version_is_refused_in_one_line(tmp_path, tex
         ({"step_cpu_s": float("inf")}, "step_cpu_s"),
         ({"take_s": -1e-3}, "a profile's take_s"),
         ({"item_take_s": float("nan")}, "item_take_s"),
+        ({"recodable": -0.1}, r"recodable lies in \[0, 1\], but got -0\.1"),
+        ({"recodable": 1.01}, "recodable lies in"),
+        ({"recodable": float("nan")}, "recodable lies in"),
+        ({"recodable": 0.5}, r"recoded\.mean_bytes is more than 0"),
+        ({**RECODED, "recoded": Size(float("inf"))}, r"recoded\.mean_bytes"),
+        ({**RECODED, "redraw": Cost(0.0, 0.0)}, r"redraw\.all_s is more than 0"),
+        ({"redraw": Cost(-1.0, 1.0)}, r"redraw\.one_s is 0 or more"),
+        ({**RECODED, "recode": Cost(0.0, float("nan"))}, r"recode\.all_s is 0 or more"),
     ],
 )
 def test_rates_that_cannot_be_are_refused(changes, name):
     with pytest.raises(ProfileError, match=name):
         round_profile(**changes)
+
+
+def test_a_dataset_without_recoded_samples_need_not_name_what_they_cost():
+    assert (ROUND.recodable, ROUND.recoded, ROUND.redraw) == (0.0, Size(0.0), Cost(0.0, 0.0))
+    fields = json.loads(ROUND.to_json())
+    for name in RECODED:
+        del fields[name]
+    assert Profile.from_json(json.dumps(fields)) == ROUND
 
 
 def test_a_damaged_number_in_a_file_is_refused(tmp_path):
