@@ -45,7 +45,11 @@ profiles = st.builds(
     batch=costs,
     memory_bytes_per_s=st.floats(1e8, 1e12),
     encoded=st.builds(Size, st.floats(1e3, 1e6)),
+    recoded=st.builds(Size, st.floats(1e3, 1e6)),
     decoded=st.builds(Size, st.floats(1e4, 1e7)),
+    recode=costs,
+    redraw=costs,
+    recodable=st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.0, 1.0)),
     deterministic=st.booleans(),
 )
 

@@ -44,11 +44,14 @@ def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
     The function is pure: it reads no clock, file or environment. It predicts the steady state, in which the
     samples that are to be kept are kept.
 
-    * A sample is kept in one form. DECODED fills first, and ENCODED takes the rest of the samples.
+    * A sample is kept in one form. DECODED fills first. RECODED takes the rest of the samples that can have
+      it, and ENCODED takes what is left. Which samples are DECODED does not depend on whether they could be
+      RECODED.
     * The stage gets its share of the split. If two jobs or more share AUGMENTED copies, it gets at least
       twice what all jobs have under way.
     * A preparation starts from the form that is kept. Its AUGMENTED copy serves every job once and is then
-      gone. Therefore kept samples save reading and decoding, but never the augmenting of an epoch.
+      gone. Therefore kept samples save reading and decoding, but never the augmenting of an epoch. To make
+      a RECODED payload costs nothing here, because that is done once.
     * Every sample that the fastest job takes must be prepared. The other jobs find it staged.
     * The page cache has the memory that the cache leaves free, and drops any of its files to make room. With
       random orders it serves less than its share of the files.
@@ -120,9 +123,10 @@ class Work:
 
 
 def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
-    x_encoded, x_decoded, x_augmented = shares.T
+    x_encoded, x_recoded, x_decoded, x_augmented = shares.T
     memory, samples = float(profile.cache_bytes), profile.samples
     encoded_bytes = profile.encoded.mean_bytes + GRANULE_BYTES / 2
+    recoded_bytes = profile.recoded.mean_bytes + GRANULE_BYTES / 2
     decoded_bytes = profile.decoded.mean_bytes + GRANULE_BYTES / 2
     copy_bytes = GRANULE_BYTES * math.ceil(profile.augmented.mean_bytes / GRANULE_BYTES)
 
@@ -133,11 +137,14 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
     stage = np.maximum(x_augmented * memory, need)
     saves = np.interp(stage / (in_flight * copy_bytes), STAGE_ROOM, STAGE_SAVES) * sharing
 
-    kept = x_encoded + x_decoded
+    kept = x_encoded + x_recoded + x_decoded
     kept_memory = np.divide(memory - stage, kept, out=np.zeros_like(kept), where=kept > 0)
     decoded = np.minimum(1.0, x_decoded * kept_memory / decoded_bytes / samples) * profile.staged
-    encoded = np.minimum(1.0 - decoded, x_encoded * kept_memory / encoded_bytes / samples) * profile.staged
-    storage = np.maximum(0.0, 1.0 - decoded - encoded)
+    could_be = profile.recodable * (1.0 - decoded)
+    recoded = np.minimum(could_be, x_recoded * kept_memory / recoded_bytes / samples) * profile.staged
+    rest = 1.0 - decoded - recoded
+    encoded = np.minimum(rest, x_encoded * kept_memory / encoded_bytes / samples) * profile.staged
+    storage = np.maximum(0.0, rest - encoded)
 
     # A loader asks the servers before storage, and so before the page cache.
     hosts, file_bytes = jobs.hosts, profile.encoded.mean_bytes
@@ -151,18 +158,19 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
     ahead = jobs.reads_ahead if jobs.threads != 0 else 0  # without threads, the training loop reads
     readers = threads + jobs.count * ahead
     cpu, threads_busy = (
-        decoded * augment + (encoded + storage) * prepare + not_served * fetch
-        for augment, prepare, fetch in (
-            (profile.augment.all_s, profile.prepare.all_s, profile.fetch.all_s),
-            (profile.augment.one_s, profile.prepare.one_s, profile.fetch.one_s),
+        decoded * augment + recoded * redraw + (encoded + storage) * prepare + not_served * fetch
+        for augment, redraw, prepare, fetch in (
+            (profile.augment.all_s, profile.redraw.all_s, profile.prepare.all_s, profile.fetch.all_s),
+            (profile.augment.one_s, profile.redraw.one_s, profile.prepare.one_s, profile.fetch.one_s),
         )
     )
     served_s = from_servers * file_bytes * REMOTE_CPU_S_PER_BYTE
-    # These bytes go through memory in any case: a file, as much of a picture as the copy has, and the
-    # batch. A copy that is not staged stays in the cores' caches.
+    # These bytes go through memory in any case: a file, in either form, as much of a picture as the copy
+    # has, and the batch. A copy that is not staged stays in the cores' caches.
     staged_bytes = profile.augmented.mean_bytes if sharing else 0.0
     moved = (
         decoded * profile.augmented.mean_bytes
+        + recoded * profile.recoded.mean_bytes
         + (encoded + 3 * storage) * profile.encoded.mean_bytes  # from storage: read, written, read again
         + staged_bytes
     )
@@ -196,9 +204,12 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
             ]
         ),
         saves=saves,
-        mix={"storage": storage, "encoded": encoded, "decoded": decoded},
+        mix={"storage": storage, "encoded": encoded, "recoded": recoded, "decoded": decoded},
         page_cache=page_cache,
-        memory_bytes=stage + decoded * samples * decoded_bytes + encoded * samples * encoded_bytes,
+        memory_bytes=stage
+        + decoded * samples * decoded_bytes
+        + encoded * samples * encoded_bytes
+        + recoded * samples * recoded_bytes,
     )
 
 

@@ -32,16 +32,17 @@ HOLD_MORE = 0.1  # another share of the files that servers have is news if it di
 LACK_MORE = 0.01  # or by so much, and what they lack has parted: slow storage has to give that
 LEAST_COLD = 0.05  # a smaller share of the bytes says nothing about storage
 SLOW_FOR_MEMORY, SLOW_S = 4.0, 1e-3  # a read that takes so much longer than the page cache comes from storage
-STAGES = ("read", "prepare", "decode", "augment")
+STAGES = ("read", "prepare", "decode", "augment", "recode", "redraw")
+CPU_STAGES = STAGES[1:]
 
 
 @dataclass(frozen=True)
 class Spent:
     """The cost of preparing samples so far. Tuples are in the order ``read``, ``prepare``, ``decode``,
-    ``augment``.
+    ``augment``, ``recode``, ``redraw``.
 
     Args:
-        times: How often each was done.
+        times: How often each was done. ``recode`` counts RECODED payloads that were made.
         seconds: How long each took in all: ``read`` by the wall clock, the others in CPU time.
         read_bytes: Bytes of the files that were read.
         decoded_bytes: Bytes of the samples that were decoded to be kept.
@@ -52,8 +53,8 @@ class Spent:
         to_servers: Files that were read from storage, and that servers have kept.
     """
 
-    times: tuple[int, ...] = (0, 0, 0, 0)
-    seconds: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+    times: tuple[int, ...] = (0,) * len(STAGES)
+    seconds: tuple[float, ...] = (0.0,) * len(STAGES)
     read_bytes: int = 0
     decoded_bytes: int = 0
     blocked_s: float = 0.0
@@ -89,8 +90,12 @@ class Spent:
 
     @property
     def has_enough_measurements(self) -> bool:
-        """Whether something was done, and everything that was done was done often enough."""
-        return any(self.times) and all(times == 0 or times >= ENOUGH for times in self.times)
+        """Whether something was done, and everything that was done was done often enough.
+
+        ``recode`` is not waited for: it may be seldom, and no share depends on its cost.
+        """
+        counts = zip(STAGES, self.times, strict=True)
+        return any(self.times) and all(n == 0 or n >= ENOUGH for stage, n in counts if stage != "recode")
 
     def mean_s(self, stage: str) -> float | None:
         """Mean seconds of one ``stage``; None if it was not done often enough."""
@@ -214,7 +219,7 @@ def _reasons(before: Profile, now: Profile, jobs_before: Jobs, jobs: Jobs) -> li
         if parted is not None:
             was, becomes = map(_number, parted)
             reasons.append(f"a job's step takes {becomes} samples/s in place of {was}")
-    for stage in ("prepare", "augment", "decode"):
+    for stage in ("prepare", "redraw", "augment", "decode"):  # no share depends on recode
         a, b = getattr(before, stage).all_s, getattr(now, stage).all_s
         if _parted(a, b):
             reasons.append(f"to {stage} takes {_number(1e3 * b)} ms in place of {_number(1e3 * a)}")
@@ -249,19 +254,20 @@ def corrected(profile: Profile, seen: Seen) -> Profile:
     """The profile as it would have been measured in this time. Rates that were not seen stay as they were.
 
     * CPU costs that were not seen are assumed to have changed as those that were seen.
+    * The sizes of payloads, and the share of samples that can be RECODED, stay as they were.
     * Storage is as much slower or faster as a read from it was than the profile says for so many readers.
     * Reads may be slow although the kernel counts none of them as storage's (file systems in user space,
       for example). The page cache is then assumed to hold nothing.
     """
     ratios = {}
-    for stage in ("prepare", "decode", "augment"):
+    for stage in CPU_STAGES:
         mean_s = seen.spent.mean_s(stage)
         if mean_s is not None and mean_s > 0 and getattr(profile, stage).all_s > 0:
             ratios[stage] = mean_s / getattr(profile, stage).all_s
     if ratios:
         of_all = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
         changed: dict[str, Any] = {}
-        for stage in ("prepare", "decode", "augment"):
+        for stage in CPU_STAGES:
             cost, ratio = getattr(profile, stage), ratios.get(stage, of_all)
             changed[stage] = Cost(cost.one_s * ratio, cost.all_s * ratio)
         profile = dataclasses.replace(profile, **changed)
@@ -329,7 +335,7 @@ def profile_of(
     """Make a profile of a dataset that was not measured, from what was seen of it.
 
     Datasets that Python prepares get such a profile. The memory's bandwidth and the cost of a batch are not
-    known; neither is a limit then.
+    known; neither is a limit then. None of their samples can be RECODED.
 
     Args:
         seen: What was seen of the dataset.

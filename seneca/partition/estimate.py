@@ -57,8 +57,8 @@ class Estimates:
 
 
 def shares_of(split: Split) -> np.ndarray:
-    """One split in the array form of :class:`Model`: float64 (1, 3)."""
-    return np.array([[split.encoded, split.decoded, split.augmented]], np.float64)
+    """One split in the array form of :class:`Model`: float64 (1, 4)."""
+    return np.array([[split.encoded, split.recoded, split.decoded, split.augmented]], np.float64)
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,12 @@ class Model:
     Args:
         name: The name that users write.
         predict: The full prediction for one split.
-        estimate: The estimates for many splits. The shares are float64 (n, 3): encoded, decoded, augmented.
+        estimate: The estimates for many splits. The shares are float64 (n, 4): encoded, recoded, decoded,
+            augmented.
+        has_recoded: Whether the model has the form RECODED. If not, no share for it is tried.
     """
 
     name: str
     predict: Callable[[Profile, Split, Jobs], Prediction]
     estimate: Callable[[Profile, np.ndarray, Jobs], Estimates]
+    has_recoded: bool = True

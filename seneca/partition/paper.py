@@ -107,10 +107,15 @@ def throughputs(machine: Machine, dataset: Dataset, shares: np.ndarray) -> Throu
     Args:
         machine: A machine of Table 5, or another.
         dataset: The dataset of the training.
-        shares: float64 (n, 3): x_E, x_D, x_A of each split.
+        shares: float64 (n, 4), as for a :class:`Model`: x_E, 0, x_D, x_A of each split.
+
+    Raises:
+        ValueError: A split has a share for RECODED, a form that the paper does not have.
     """
     rates = _paths(machine, dataset)
-    x_encoded, x_decoded, x_augmented = shares.T
+    x_encoded, x_recoded, x_decoded, x_augmented = shares.T
+    if np.any(x_recoded > 0):
+        raise ValueError("the paper's model has no RECODED form; leave out that share, or --model")
     tensor_bytes = dataset.inflation * dataset.encoded_bytes
     augmented = np.minimum(dataset.samples, x_augmented * machine.cache_bytes / tensor_bytes)  # (2)
     decoded = np.minimum(dataset.samples - augmented, x_decoded * machine.cache_bytes / tensor_bytes)  # (4)
@@ -168,6 +173,9 @@ def paper(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
         profile: Rates of the host with the dataset, and the memory for payloads.
         split: Shares of that memory.
         jobs: The jobs whose steps take samples.
+
+    Raises:
+        ValueError: The split has a share for RECODED, or the jobs have several hosts.
     """
     machine, dataset = _of_profile(profile, jobs)
     found = throughputs(machine, dataset, shares_of(split))
@@ -197,7 +205,7 @@ def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
     return Estimates(found.overall(dataset.samples), _memory_bytes(found, dataset))
 
 
-PAPER = Model("paper", paper, _estimate)
+PAPER = Model("paper", paper, _estimate, has_recoded=False)
 
 
 def _memory_bytes(found: Throughputs, dataset: Dataset) -> np.ndarray:

@@ -24,22 +24,31 @@ FINEST = 1e-5
 def solve(
     profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLENECK, step: float = 0.01
 ) -> Prediction:
-    """Find the split of a cache among encoded, decoded and augmented samples that gives most throughput.
+    """Find the split of a cache among the forms of a sample that gives most throughput.
 
-    It tries every split on a grid of ``step``, in one call of the model. Of equally good splits it takes
-    those that fill the least memory. If they leave memory over, it takes the one with most for DECODED: there
-    is room then for samples that are larger than the profile says. If not, it takes the one with most for
-    ENCODED. Therefore equal inputs give equal answers. The function is pure: it reads no clock, file or
-    environment.
+    It tries the splits on a grid of ``step``, in one call of the model. Of equally good splits it takes
+    those that fill the least memory. If they leave memory over, it takes the one with most for DECODED, then
+    for RECODED: there is room then for samples that are larger than the profile says. If not, it takes the
+    one with most for ENCODED, then for RECODED. Therefore equal inputs give equal answers. The function is
+    pure: it reads no clock, file or environment.
 
     Method: model-driven partitioning (Desai et al., FAST '26, section 5.1), a brute-force search over whole
-    percents.
+    percents. Without RECODED, every split is tried. With it, these are tried: every split without RECODED,
+    and every split without AUGMENTED. Splits with both are left out, because none of them is better, except
+    by rounding:
+
+    * The stage takes what it needs before the forms that are kept, whatever its share. In the model, a stage
+      beyond this need saves nothing.
+    * Therefore, ENCODED could have the rest of AUGMENTED's share. A file that is kept is never dearer than
+      the same file from storage.
+    * Kept forms divide what the stage leaves. With a share for AUGMENTED, the grid divides it in other
+      parts than hundredths, and these may fit somewhat better. :func:`refine` finds such parts by itself.
 
     Args:
         profile: Rates of this host and dataset, and the memory: ``profile.cache_bytes``.
         jobs: The jobs that share the cache; None: one job.
         model: ``BOTTLENECK`` or ``PAPER``.
-        step: The grid of the shares, in (0, 1]. 0.01 tries 5,151 splits.
+        step: The grid of the shares, in (0, 1]. 0.01 tries 5,151 splits, or 10,201 if samples can be RECODED.
 
     Returns:
         The prediction for the best split.
@@ -50,7 +59,8 @@ def solve(
     if not 0 < step <= 1:
         raise ValueError(f"step is above 0 and at most 1, but got {step!r}")
     jobs = jobs or Jobs()
-    return model.predict(profile, _best(profile, shares_grid(step), jobs, model), jobs)
+    shares = shares_grid(step, recoded=_tries_recoded(profile, model))
+    return model.predict(profile, _best(profile, shares, jobs, model), jobs)
 
 
 def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLENECK) -> Prediction:
@@ -71,8 +81,11 @@ def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLEN
     split, distance = solve(profile, jobs, model=model).split, 0.005
     while distance >= FINEST:
         around = distance * np.arange(-2, 3)
-        encoded, decoded = np.meshgrid(split.encoded + around, split.decoded + around, indexing="ij")
-        shares = np.stack([encoded.ravel(), decoded.ravel(), 1 - encoded.ravel() - decoded.ravel()], axis=1)
+        axes = [split.encoded + around, np.zeros(1), split.decoded + around]
+        if _tries_recoded(profile, model):
+            axes[1] = split.recoded + around
+        encoded, recoded, decoded = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+        shares = np.stack([encoded, recoded, decoded, 1 - encoded - recoded - decoded], axis=1)
         shares[np.abs(shares) < FINEST / 10] = 0.0
         inside = shares[np.all((shares >= 0) & (shares <= 1), axis=1)]
         centre = shares_of(split)
@@ -82,15 +95,28 @@ def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLEN
 
 
 @functools.lru_cache(maxsize=8)
-def shares_grid(step: float) -> np.ndarray:
-    """Every split on a grid: a read-only float64 (n, 3) of encoded, decoded, augmented."""
+def shares_grid(step: float, *, recoded: bool = False) -> np.ndarray:
+    """Splits on a grid: a read-only float64 (n, 4) of encoded, recoded, decoded, augmented.
+
+    Without ``recoded`` it is every split with no share for RECODED. With it, every split with no share for
+    AUGMENTED comes in addition.
+    """
     parts = round(1 / step)
-    encoded, decoded = np.meshgrid(np.arange(parts + 1), np.arange(parts + 1), indexing="ij")
-    inside = encoded + decoded <= parts
-    encoded, decoded = encoded[inside], decoded[inside]
-    shares = np.stack([encoded, decoded, parts - encoded - decoded], axis=1) / parts
+    first, second = np.meshgrid(np.arange(parts + 1), np.arange(parts + 1), indexing="ij")
+    inside = first + second <= parts
+    first, second = first[inside], second[inside]
+    third, nothing = parts - first - second, np.zeros_like(first)
+    shares = np.stack([first, nothing, second, third], axis=1)
+    if recoded:
+        without_copies = np.stack([first, second, third, nothing], axis=1)
+        shares = np.concatenate([shares, without_copies[second > 0]])
+    shares = shares / parts
     shares.flags.writeable = False
     return shares
+
+
+def _tries_recoded(profile: Profile, model: Model) -> bool:
+    return model.has_recoded and profile.recodable > 0
 
 
 def _best(profile: Profile, shares: np.ndarray, jobs: Jobs, model: Model) -> Split:
@@ -98,6 +124,7 @@ def _best(profile: Profile, shares: np.ndarray, jobs: Jobs, model: Model) -> Spl
     good = np.flatnonzero(found.samples_per_s >= found.samples_per_s.max() * (1 - EQUAL))
     memory = found.memory_bytes[good]
     good = good[memory <= memory.min() * (1 + EQUAL)]
-    first, then = (1, 0) if memory.min() < profile.cache_bytes * (1 - EQUAL) else (0, 1)
-    encoded, decoded, augmented = shares[good[np.lexsort((shares[good, then], shares[good, first]))[-1]]]
-    return Split(float(encoded), float(decoded), float(augmented))
+    # The columns by which ties are decided; lexsort() takes the last one first.
+    order = (0, 1, 2) if memory.min() < profile.cache_bytes * (1 - EQUAL) else (2, 1, 0)
+    encoded, recoded, decoded, augmented = shares[good[np.lexsort(shares[good][:, order].T)[-1]]]
+    return Split(float(encoded), float(decoded), float(augmented), float(recoded))

@@ -65,7 +65,7 @@ def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
     return estimate_by(_work(profile, len(shares), changed), changed)
 
 
-TORCH = Model("torch", torch_loader, _estimate)
+TORCH = Model("torch", torch_loader, _estimate, has_recoded=False)
 
 
 def _jobs(profile: Profile, jobs: Jobs) -> Jobs:
@@ -104,7 +104,7 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
             [[profile.storage_at(workers) / jobs.hosts.count], [float(profile.cores)], [float(workers)]]
         ),
         saves=nothing,
-        mix={"storage": nothing + 1.0, "encoded": nothing, "decoded": nothing},
+        mix={"storage": nothing + 1.0, "encoded": nothing, "recoded": nothing, "decoded": nothing},
         page_cache=nothing + (1.0 - from_disk),
         memory_bytes=nothing,
         resources=RESOURCES,

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from partitions import ENCODED
-from profiles import ROUND
+from profiles import RECODED, ROUND, round_profile
 
 from seneca.partition import (
     Jobs,
@@ -43,6 +43,15 @@ def test_the_least_memory_is_where_waiting_ends():
     assert 5_000_000_000 < least < 10_200_000_000
     assert solve(ROUND.with_memory(least)).samples_per_s >= wanted * 0.999
     assert solve(ROUND.with_memory(least - (2 << 20))).samples_per_s < wanted * 0.999
+
+
+def test_the_least_memory_counts_recoded_samples_too():
+    profile = round_profile(**RECODED)
+    least = least_memory(profile, Jobs())
+    wanted = bottleneck(profile.with_storage(1e18), ENCODED, Jobs()).samples_per_s
+    assert solve(profile.with_memory(least)).samples_per_s >= wanted * 0.999
+    assert solve(profile.with_memory(least - (2 << 20))).samples_per_s < wanted * 0.999
+    assert least <= least_memory(ROUND, Jobs())
 
 
 def test_who_does_not_wait_for_storage_needs_no_memory():

@@ -29,7 +29,7 @@ from seneca.partition.solve import shares_grid
 
 def test_half_the_files_kept_leave_half_to_storage():
     found = bottleneck(ROUND, ENCODED, Jobs())
-    assert found.mix == {"storage": 0.5, "encoded": 0.5, "decoded": 0.0}
+    assert found.mix == {"storage": 0.5, "encoded": 0.5, "recoded": 0.0, "decoded": 0.0}
     assert found.ceilings["storage"] == pytest.approx(50e6 / (0.5 * 97_952))
     assert found.ceilings["cpu"] == pytest.approx(4 / (1.6e-3 + 0.5 * 1e-4 + 1e-4))
     assert found.ceilings["threads"] == pytest.approx(4 / (1e-3 + 0.5 * (1e-4 + 5e-3) + 1e-4))
@@ -52,6 +52,7 @@ def test_decoded_fills_first_and_encoded_takes_of_the_rest():
     assert found.mix == {
         "storage": 0.0,
         "encoded": pytest.approx(0.4),
+        "recoded": 0.0,
         "decoded": pytest.approx(0.6),
     }
     assert found.memory_bytes == pytest.approx(0.6 * 50e9 + 0.4 * 10e9)
@@ -180,7 +181,7 @@ def test_threads_do_not_wait_for_files_that_are_read_ahead():
     assert without == pytest.approx(bottleneck(far, AUGMENTED, Jobs(threads=1)).samples_per_s)
 
 
-splits = st.sampled_from(shares_grid(0.05).tolist()).map(lambda shares: Split(*shares))
+splits = st.sampled_from(shares_grid(0.05, recoded=True).tolist()).map(Split.of_fractions)
 
 GROWN = {
     "storage": lambda p, j: (p.with_storage(2 * p.storage_bytes_per_s), j),
@@ -251,9 +252,9 @@ def test_more_memory_never_makes_the_best_split_worse(profile, jobs):
 @given(profile=profiles, jobs=all_jobs)
 @settings(max_examples=10, deadline=None)
 def test_many_splits_at_once_are_as_each_by_itself(model, profile, jobs):
-    shares = shares_grid(0.1)
+    shares = shares_grid(0.1, recoded=model.has_recoded)
     together = model.estimate(profile, shares, jobs)
     for i in (0, 7, 33, len(shares) - 1):
-        alone = model.predict(profile, Split(*shares[i].tolist()), jobs)
+        alone = model.predict(profile, Split.of_fractions(shares[i].tolist()), jobs)
         assert alone.samples_per_s == pytest.approx(together.samples_per_s[i])
         assert alone.memory_bytes == pytest.approx(together.memory_bytes[i])

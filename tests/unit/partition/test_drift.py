@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from profiles import round_profile
+from profiles import RECODED, round_profile
 
 from seneca.partition import (
     ALONE,
@@ -26,9 +26,10 @@ from seneca.partition import drift as decision
 ONE, TWO = Jobs(1), Jobs(2)
 
 
-def spent(read_s=None, prepare_s=None, decode_s=None, augment_s=None, times=100, read_bytes=97_952):
-    """So many of what took so long each; None: none of it."""
-    seconds = (read_s, prepare_s, decode_s, augment_s)
+def spent(read_s=None, *, times=100, read_bytes=97_952, **cpu_s):
+    """So many of what took so long each, as ``prepare_s=1e-3``; None: none of it."""
+    seconds = (read_s, *(cpu_s.pop(f"{stage}_s", None) for stage in decision.CPU_STAGES))
+    assert not cpu_s
     return Spent(
         tuple(times if one is not None else 0 for one in seconds),
         tuple(times * (one or 0.0) for one in seconds),
@@ -84,6 +85,46 @@ def test_costs_that_were_not_seen_part_with_those_that_were():
     assert found.prepare.all_s == pytest.approx(2 * profile.prepare.all_s)
     assert found.augment.one_s == pytest.approx(2 * profile.augment.one_s)
     assert found.storage == profile.storage
+
+
+def test_a_redraw_that_takes_longer_is_a_reason_and_changes_the_other_costs():
+    profile = round_profile(**RECODED)
+    slow = seen(what=spent(redraw_s=2 * profile.redraw.all_s))
+    found = decision.corrected(profile, slow)
+    assert found.redraw == Cost(pytest.approx(6e-4), pytest.approx(1e-3))
+    assert found.prepare.all_s == pytest.approx(2 * profile.prepare.all_s)
+    assert found.recode.all_s == pytest.approx(2 * profile.recode.all_s)
+    assert (found.recodable, found.recoded) == (profile.recodable, profile.recoded)
+    alone = dataclasses.replace(profile, redraw=found.redraw)
+    assert decision._reasons(profile, alone, ONE, ONE) == ["to redraw takes 1 ms in place of 0.5"]
+    change = Adaptation(profile, ONE).consider(0, Split(0, 0, 1), slow)
+    assert change.split == solve(found, ONE).split
+
+
+def test_a_redraw_changes_with_what_was_seen():
+    profile = round_profile(**RECODED)
+    found = decision.corrected(profile, seen(what=spent(prepare_s=3 * profile.prepare.all_s)))
+    assert found.redraw.all_s == pytest.approx(3 * profile.redraw.all_s)
+    none = round_profile()
+    slow = decision.corrected(none, seen(what=spent(prepare_s=3 * none.prepare.all_s)))
+    assert (slow.redraw, slow.recodable) == (none.redraw, 0.0)
+
+
+def test_to_recode_is_no_reason_and_not_waited_for():
+    profile = round_profile(**RECODED)
+    dear = dataclasses.replace(profile, recode=Cost(1.0, 1.0))
+    assert decision._reasons(profile, dear, ONE, ONE) == []
+    often, seldom = decision.ENOUGH, decision.ENOUGH - 1
+    assert Spent((often, often, 0, 0, 1, often)).has_enough_measurements
+    assert not Spent((often, often, 0, 0, often, seldom)).has_enough_measurements
+    assert not Spent().has_enough_measurements
+
+
+def test_what_was_spent_is_added_and_subtracted_stage_by_stage():
+    one, more = Spent((1, 2, 3, 4, 5, 6), (0.5,) * 6), Spent((6, 5, 4, 3, 2, 1), (0.25,) * 6, 7)
+    assert one.plus(more) == Spent((7,) * 6, (0.75,) * 6, 7)
+    assert one.plus(more).since(one) == more
+    assert Spent((100,) * 6, (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)).mean_s("redraw") == pytest.approx(0.06)
 
 
 @pytest.mark.parametrize(("before", "now"), [(ONE, TWO), (TWO, ONE)])
@@ -193,7 +234,7 @@ def test_slow_reads_that_the_kernel_knows_nothing_of_are_not_helped_by_its_page_
 
 def from_servers(hits, reads=0, *, kept=0, hit_s=1e-4):
     """So many files that servers had, and so many that storage had, of which servers have kept some."""
-    return Spent((reads, 0, 0, 0), from_servers=hits, from_servers_s=hits * hit_s, to_servers=kept)
+    return Spent((reads, 0, 0, 0, 0, 0), from_servers=hits, from_servers_s=hits * hit_s, to_servers=kept)
 
 
 def test_where_servers_have_the_files_memory_is_for_decoded_samples_and_where_they_fail_for_files():
@@ -254,11 +295,12 @@ def test_what_servers_give():
 
 
 def test_a_profile_is_made_of_what_was_seen():
-    what = Spent((100, 80, 80, 120), (10.0, 0.8, 0.4, 0.24), 100 * 1000, 80 * 5000)
+    what = Spent((100, 80, 80, 120, 0, 0), (10.0, 0.8, 0.4, 0.24, 0.0, 0.0), 100 * 1000, 80 * 5000)
     known = {"samples": 1000, "cores": 2, "cache_bytes": 10**6, "decoded_bytes": 0.0, "copy_bytes": 3000}
     found = profile_of(seen(what=what, free=10**9), **known)
     assert (found.encoded, found.decoded, found.augmented) == (Size(1000.0), Size(5000.0), Size(3000))
     assert (found.prepare.all_s, found.augment.all_s) == (pytest.approx(0.01), pytest.approx(0.002))
     assert found.storage == (Reading(5, pytest.approx(5 * 1000 / 0.1), pytest.approx(0.1)),)
-    never = Spent((100, 80, 80, 0), (10.0, 0.8, 0.4, 0.0), 100 * 1000, 80 * 5000)
+    assert found.recodable == 0, "what Python prepares is never RECODED"
+    never = Spent((100, 80, 80, 0, 0, 0), (10.0, 0.8, 0.4, 0.0, 0.0, 0.0), 100 * 1000, 80 * 5000)
     assert profile_of(seen(what=never), **known) is None, "nothing was augmented yet"

@@ -3,7 +3,7 @@
 import pytest
 from profiles import round_profile
 
-from seneca.partition import BOTTLENECK, PAPER, Jobs, Split
+from seneca.partition import BOTTLENECK, PAPER, TORCH, Jobs, Split
 from seneca.partition.estimate import shares_of
 
 
@@ -18,4 +18,9 @@ def test_both_forms_of_a_model_say_the_same_of_a_split(model):
 
 
 def test_a_split_is_taken_as_one_row():
-    assert shares_of(Split(0.5, 0.3, 0.2)).tolist() == [[0.5, 0.3, 0.2]]
+    assert shares_of(Split(0.5, 0.3, 0.2)).tolist() == [[0.5, 0.0, 0.3, 0.2]]
+    assert shares_of(Split(0.4, 0.3, 0.2, recoded=0.1)).tolist() == [[0.4, 0.1, 0.3, 0.2]]
+
+
+def test_only_seneca_has_recoded_samples():
+    assert [model.name for model in (BOTTLENECK, PAPER, TORCH) if model.has_recoded] == ["bottleneck"]

@@ -61,7 +61,7 @@ def test_with_room_for_all_files_the_network_may_be_the_limit():
 def test_what_a_host_keeps_itself_comes_from_no_server():
     hosts = Hosts(2, nic_bytes_per_s=125e6, remote_bytes=FILES)
     found = bottleneck(ROUND, KEPT, Jobs(hosts=hosts))
-    assert found.mix == {"storage": 0.5, "encoded": 0.5, "decoded": 0.0}
+    assert found.mix == {"storage": 0.5, "encoded": 0.5, "recoded": 0.0, "decoded": 0.0}
     assert found.ceilings["network"] == pytest.approx(125e6 / (0.5 * 0.5 * FILE))
 
 

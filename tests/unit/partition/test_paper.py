@@ -9,7 +9,8 @@ import pytest
 from paper_tables import DATASETS, EVALUATION_CACHE_BYTES, MACHINES, TABLE_6, ring_reduce_bytes
 from profiles import ROUND
 
-from seneca.partition import Jobs, Split, paper
+from seneca.partition import PAPER, Jobs, Split, paper
+from seneca.partition.estimate import shares_of
 from seneca.partition.paper import (
     Dataset,
     Machine,
@@ -50,8 +51,14 @@ def test_table_6_does_not_come_out_of_table_5(name, machine, nodes):
     assert rates.max() == pytest.approx(rate, abs=0.05)
     wanted = Split.parse(best)
     for split, expected in ((wanted, rate), (printed, printed_rate)):
-        shares = [[split.encoded, split.decoded, split.augmented]]
-        assert overall(host, DATASETS[name], shares)[0] == pytest.approx(expected, abs=0.05)
+        assert overall(host, DATASETS[name], shares_of(split))[0] == pytest.approx(expected, abs=0.05)
+
+
+def test_a_share_for_a_form_that_the_paper_does_not_have_is_refused():
+    with pytest.raises(ValueError, match="the paper's model has no RECODED form"):
+        paper(ROUND, Split(0.5, 0.25, 0.0, recoded=0.25), Jobs())
+    with pytest.raises(ValueError, match="no RECODED form"):
+        PAPER.estimate(ROUND, shares_grid(0.1, recoded=True), Jobs())
 
 
 def test_the_tables_are_whole():
@@ -90,24 +97,26 @@ PATHS = ("augmented_per_s", "decoded_per_s", "encoded_per_s", "storage_per_s")
     ],
 )
 def test_each_component_limits_the_paths_that_it_is_on(changes, expected):
-    found = throughputs(dataclasses.replace(PLAIN, **changes), SMALL, np.array([[1.0, 0, 0]]))
+    found = throughputs(dataclasses.replace(PLAIN, **changes), SMALL, np.array([[1.0, 0, 0, 0]]))
     assert [getattr(found, path) for path in PATHS] == pytest.approx(expected)
 
 
 def test_samples_are_counted_augmented_first_and_never_twice():
     found = throughputs(
-        dataclasses.replace(PLAIN, cache_bytes=10_000.0), SMALL, np.array([[0.2, 0.4, 0.4], [0.1, 0.1, 0.8]])
+        dataclasses.replace(PLAIN, cache_bytes=10_000.0),
+        SMALL,
+        np.array([[0.2, 0, 0.4, 0.4], [0.1, 0, 0.1, 0.8]]),
     )
     assert found.augmented.tolist() == [10, 20]
     assert found.decoded.tolist() == [10, 0]
     assert found.encoded.tolist() == [0, 0] and found.storage.tolist() == [0, 0]
-    half = throughputs(PLAIN, SMALL, np.array([[0.5, 0.2, 0.3]]))
+    half = throughputs(PLAIN, SMALL, np.array([[0.5, 0, 0.2, 0.3]]))
     assert [x[0] for x in half[4:]] == pytest.approx([0.75, 0.5, 5, 13.75])
 
 
 def test_the_whole_is_the_mean_of_throughputs_where_times_would_add_up():
     slow = dataclasses.replace(PLAIN, gpu_per_s=500, storage_bytes_per_s=1000)
-    assert overall(slow, SMALL, [[1.0, 0, 0]])[0] == pytest.approx(0.5 * 1000 + 0.5 * 10)
+    assert overall(slow, SMALL, [[1.0, 0, 0, 0]])[0] == pytest.approx(0.5 * 1000 + 0.5 * 10)
 
 
 def test_gradients_go_round_the_ring():

@@ -176,7 +176,7 @@ def test_without_the_cost_of_an_item_there_is_no_prediction():
 def test_samples_without_stages_are_never_kept():
     profile = round_profile(staged=False, batch=Cost(0.0, 0.0), fetch=Cost(0.0, 0.0))
     alone, shared = (solve(profile, Jobs(count, threads=4), model=BOTTLENECK) for count in (1, 2))
-    assert alone.mix == shared.mix == {"storage": 1.0, "encoded": 0.0, "decoded": 0.0}
+    assert alone.mix == shared.mix == {"storage": 1.0, "encoded": 0.0, "recoded": 0.0, "decoded": 0.0}
     assert shared.prepared == pytest.approx(0.5, abs=0.01)
 
 
