@@ -58,7 +58,8 @@ from seneca._runtime.memory import free_memory  # noqa: E402
 from seneca.options import parse_bytes  # noqa: E402
 from seneca.partition import Jobs, Profile, Split, bottleneck, paper, solve  # noqa: E402
 
-SPLITS = ("100-0-0", "0-100-0", "0-0-100", "50-50-0", "50-0-50", "0-50-50")  # of the paper's Figure 8
+# Those of the paper's Figure 8, and some with RECODED, which the paper does not have.
+SPLITS = ("100-0-0", "0-100-0", "0-0-100", "50-50-0", "50-0-50", "0-50-50", "0-100-0-0", "50-50-0-0", "0-50-50-0")
 MODELS = {"bottleneck": bottleneck, "paper": paper}
 
 
@@ -154,7 +155,8 @@ def measure(setting: Setting, profile: Profile, options: Any) -> dict[str, Any]:
         del others
     there = with_cache(profile, setting.ratio, free)
     jobs_wanted, split = jobs_of(setting.jobs, options), Split.parse(setting.split)
-    predictions = {name: model(there, split, jobs_wanted) for name, model in MODELS.items()}
+    models = {name: model for name, model in MODELS.items() if name != "paper" or split.recoded == 0}
+    predictions = {name: model(there, split, jobs_wanted) for name, model in models.items()}
     row = {
         **dataclasses.asdict(setting),
         "cache_bytes": there.cache_bytes,
@@ -162,6 +164,7 @@ def measure(setting: Setting, profile: Profile, options: Any) -> dict[str, Any]:
         "measured": sum(result["per_s"] for result in results),
         "served": {form: sum(result["served"][form] for result in results) for form in results[0]["served"]},
         "limited_by": predictions["bottleneck"].limited_by,
+        **dict.fromkeys(MODELS),
         **{name: prediction.samples_per_s for name, prediction in predictions.items()},
     }
     print(
@@ -218,14 +221,14 @@ def summary_of(rows: Sequence[dict[str, Any]], storage: str) -> dict[str, Any]:
     Regret is the share of the best measured throughput of a ratio and number of jobs that the chosen
     split does not reach, by the medians; 0 where the chosen one is the best.
     """
-    measured = np.array([row["measured"] for row in rows])
     summary: dict[str, Any] = {"storage": storage, "settings": list(rows)}
     for name in MODELS:
-        predicted = np.array([row[name] for row in rows])
-        flat = len(rows) < 2 or predicted.std() == 0 or measured.std() == 0
+        said = [(row[name], row["measured"]) for row in rows if row[name] is not None]
+        predicted, measured = np.array(said).reshape(-1, 2).T
+        flat = len(said) < 2 or predicted.std() == 0 or measured.std() == 0
         summary[name] = {
             "pearson": None if flat else float(np.corrcoef(predicted, measured)[0, 1]),
-            "mape": float(np.mean(np.abs(predicted - measured) / measured)),
+            "mape": float(np.mean(np.abs(predicted - measured) / measured)) if said else None,
         }
     groups: dict[tuple[float, int], list[dict[str, Any]]] = {}
     for row in rows:
@@ -248,7 +251,7 @@ def show(summary: dict[str, Any]) -> None:
                 f"{row['ratio']:g}",
                 str(row["jobs"]),
                 row["split"] + ("*" if row["chosen"] else ""),
-                *(f"{row[name]:,.0f}" for name in ("measured", "bottleneck", "paper")),
+                *("-" if row[name] is None else f"{row[name]:,.0f}" for name in ("measured", *MODELS)),
                 row["limited_by"],
             ]
             for row in summary["settings"]
@@ -258,7 +261,9 @@ def show(summary: dict[str, Any]) -> None:
     for name in MODELS:
         pearson = summary[name]["pearson"]
         correlation = "none" if pearson is None else f"{pearson:.3f}"
-        print(f"{name}: correlation {correlation}, mean absolute error {summary[name]['mape']:.1%}")
+        mape = summary[name]["mape"]
+        error = "none" if mape is None else f"{mape:.1%}"
+        print(f"{name}: correlation {correlation}, mean absolute error {error}")
     for row in summary["regret"]:
         print(f"regret at ratio {row['ratio']:g} with {row['jobs']} jobs: {row['regret']:.1%}")
 

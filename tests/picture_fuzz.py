@@ -1,7 +1,8 @@
 """Pictures that are damaged by chance: a loader reads or refuses each as Pillow does, to the bit.
 
 Each file is read by Pillow in this process, as torchvision's folders read it, and by loaders of Seneca's:
-natively with several crops, in stages with a transform in Python, and with on_error="skip".
+natively with several crops, natively from what a cache keeps RECODED, in stages with a transform in Python, and
+with on_error="skip".
 
     python tests/picture_fuzz.py --count 20000               files of all formats
     python tests/picture_fuzz.py --seed 7 --first 4711 --count 1 --keep folder      one again, kept there
@@ -28,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -62,6 +63,10 @@ AT_ONCE = 200  # files, of one folder
 MODES = ("RGB", "L", "1", "P", "LA", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "I", "I;16", "F", "RGBX", "PA")
 RUNS_PROGRAMS = ("EPS",)  # Pillow starts Ghostscript to read it
 SHARES = {"JPEG": 50, "PNG": 20, "WEBP": 10}  # of a hundred; all others have the rest together
+
+
+# Other jobs have no part in it, and nothing is compared that may differ.
+RECODED = {"split": "0-100-0-0", "cache_bytes": "64MiB", "share": "none", "check_every": None}
 
 
 class Difference(NamedTuple):
@@ -279,6 +284,7 @@ def compare(paths: Sequence[str], sides: Sequence[int] = CROPS) -> tuple[list[Di
         theirs = [_outcome(Reference(paths, side), index) for index in range(len(paths))]
         native = seneca.PictureList(list(zip(paths, range(len(paths)), strict=True)), T.CenterCrop(side))
         differences += _compared(native, theirs, f"native, crop of {side}")
+    differences += _compared(native, theirs, "recoded", **RECODED, cache=f"picture-fuzz-{os.getpid()}")
     staged = seneca.PictureList(list(zip(paths, range(len(paths)), strict=True)), PythonCrop(sides[-1]))
     differences += _compared(staged, theirs, "staged")
     differences += _skipped(native, theirs)
@@ -294,10 +300,13 @@ def _outcome(dataset: Reference, index: int) -> np.ndarray | Exception:
 
 
 def _compared(
-    dataset: seneca.PictureList, theirs: Sequence[np.ndarray | Exception], way: str
+    dataset: seneca.PictureList, theirs: Sequence[np.ndarray | Exception], way: str, **options: Any
 ) -> Iterator[Difference]:
-    """What differs, file by file, in an epoch that goes on after each error."""
-    batches = iter(seneca.DataLoader(dataset, batch_size=1, num_workers=0, cache=None))
+    """What differs, file by file, in an epoch that goes on after each error. With a cache: in the second one."""
+    loader = seneca.DataLoader(dataset, batch_size=1, num_workers=0, **{"cache": None} | options)
+    if loader.cache is not None:
+        _fill(loader)
+    batches = iter(loader)
     for number, (path, expected) in enumerate(zip(dataset.samples, theirs, strict=True)):
         path = path[0]
         try:
@@ -319,6 +328,18 @@ def _compared(
             yield Difference(path, way, f"its pixels differ by up to {apart}")
     if next(batches, None) is not None:
         yield Difference("", way, "the epoch has more batches than files")
+
+
+def _fill(loader: seneca.DataLoader) -> None:
+    """An epoch that goes on after each error."""
+    batches = iter(loader)
+    while True:
+        try:
+            next(batches)
+        except StopIteration:
+            return
+        except OSError:
+            continue
 
 
 def _apart(ours: torch.Tensor, theirs: np.ndarray, path: str) -> float:

@@ -6,6 +6,8 @@
  *
  *   limit            decode, of each picture, only the region that its random crop wants
  *   exact, fast      the whole way: that region, resized, flipped, normalised into float32
+ *   recode           makes the RECODED payload of each picture that has one, and nothing else
+ *   recoded          the whole way from these payloads; of the pictures without one, from the file
  *   decoded          the way from decoded pictures of 400 x 470, in random places of 64 MiB
  *   copy-decoded     no work: the same bytes read, as many written
  *   augmented        the way from staged copies, in random places of 64 MiB
@@ -40,6 +42,8 @@ typedef struct {
     uint8_t *bytes;
     size_t length;
     uint32_t height, width;
+    uint8_t *recoded; /* its payload; NULL: it has none, or none was asked for */
+    size_t recoded_bytes;
 } picture;
 
 /* Payloads side by side, each at the start of a page, as the cache lays them. */
@@ -120,6 +124,33 @@ static void whole_way(worker *w, float *out)
     write_place(&plan, w->pixels, out);
 }
 
+static void whole_way_recoded(worker *w, float *out)
+{
+    uint32_t epoch = w->epoch, index = w->index;
+    const picture *p = &pictures[index];
+    sn_rng rng = rng_of(epoch, index);
+
+    if (p->recoded == NULL) {
+        whole_way(w, out);
+        return;
+    }
+    next_picture(w, &epoch, &index);
+    if (sn_codec_augment_recoded(w->codec, &plan, &rng, p->recoded, p->recoded_bytes, w->pixels) != 0)
+        give_up("%s: %s", p->path, sn_codec_message(w->codec));
+    write_place(&plan, w->pixels, out);
+}
+
+static void recode(worker *w, float *out)
+{
+    uint32_t epoch, index;
+    const picture *p = next_picture(w, &epoch, &index);
+    size_t made;
+
+    (void)out;
+    if (sn_codec_recode(w->codec, p->bytes, p->length, w->out, PLACES * VALUES * sizeof *out, &made) != 0)
+        give_up("%s: %s", p->path, sn_codec_message(w->codec));
+}
+
 static const uint8_t *some_payload(worker *w, const block *from)
 {
     return from->bytes + sn_rng_below(&w->places, from->count) * from->stride;
@@ -195,6 +226,8 @@ static const struct {
     {"limit", decode_region},
     {"exact", whole_way},
     {"fast", whole_way},
+    {"recode", recode},
+    {"recoded", whole_way_recoded},
     {"decoded", from_decoded},
     {"augmented", from_staged},
     {"copy-decoded", copy_decoded},
@@ -291,6 +324,33 @@ static block fill_block(const sn_plan *how, uint32_t height, uint32_t width)
     return made;
 }
 
+/* Make the payload of each picture that has one. */
+static void recode_all(void)
+{
+    sn_codec *codec = sn_codec_new(MAX_PIXELS);
+    size_t files = 0, payloads = 0, made;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; codec != NULL && i < n_pictures; i++) {
+        picture *p = &pictures[i];
+        size_t most = sn_codec_most_recoded(p->length);
+
+        p->recoded = room(most);
+        if (sn_codec_recode(codec, p->bytes, p->length, p->recoded, most, &made) != 0) {
+            free(p->recoded);
+            p->recoded = NULL;
+            continue;
+        }
+        p->recoded_bytes = made;
+        files += p->length;
+        payloads += made;
+        n++;
+    }
+    fprintf(stderr, "%u of %u pictures have a RECODED payload, of %.3f times the bytes of their files\n", n, n_pictures,
+            files ? (double)payloads / (double)files : 0);
+    sn_codec_free(codec);
+}
+
 static void load(const char *list)
 {
     FILE *file = fopen(list, "r");
@@ -346,6 +406,19 @@ static void keep_what_decodes(void)
     sn_codec_free(codec);
 }
 
+/* Those that have a RECODED payload. */
+static void keep_recoded(void)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < n_pictures; i++)
+        if (pictures[i].recoded != NULL)
+            pictures[kept++] = pictures[i];
+    n_pictures = kept;
+    if (n_pictures == 0)
+        give_up("no picture has a RECODED payload");
+}
+
 static void print_boxes(uint32_t epochs)
 {
     for (uint32_t epoch = 0; epoch < epochs; epoch++)
@@ -377,6 +450,10 @@ int main(int argc, char **argv)
     if (prepare == NULL || (n_threads = (uint32_t)atoi(argv[2])) == 0)
         give_up("usage: decode_loop boxes EPOCHS LIST | decode_loop MODE THREADS WARM_S SECONDS LIST");
     load(argv[5]);
+    if (prepare == whole_way_recoded || prepare == recode)
+        recode_all();
+    if (prepare == recode) /* what has no payload is passed over */
+        keep_recoded();
     if (prepare == from_staged || prepare == copy_staged)
         staged = fill_block(&plan, SIDE, SIDE);
     if (prepare == from_decoded || prepare == copy_decoded)

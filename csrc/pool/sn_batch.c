@@ -79,7 +79,7 @@ void sn_batch_doubt(sn_batch_item *place)
     }
 }
 
-/* Of the places that are served from ENCODED or DECODED choose each that comes so many such places after the one
+/* Of the places that are served from a kept form choose each that comes so many such places after the one
  * before; those of samples that were not checked yet, where these are noted; and those whose files have changed. */
 static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check)
 {
@@ -98,6 +98,19 @@ static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check
             place->check = 1;
             sn_bit_set(checked, place->item.sample);
         }
+    }
+}
+
+/* What is known to have no RECODED payload is kept ENCODED. */
+static void pass_over_unrecoded(sn_batch *batch, uint32_t drawn)
+{
+    const uint64_t *unrecoded = batch->context->unrecoded;
+
+    for (uint32_t i = 0; unrecoded && i < drawn; i++) {
+        sn_item *item = &batch->places[i].item;
+
+        if (item->keep == SN_RECODED && sn_bit_get(unrecoded, item->sample))
+            item->keep = SN_ENCODED;
     }
 }
 
@@ -144,6 +157,7 @@ static int64_t draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint3
     offers->n = 0;
     for (uint32_t i = 0; i < drawn; i++)
         batch->places[i].item = items[i];
+    pass_over_unrecoded(batch, drawn);
     choose_checks(batch, drawn, until_check);
 out:
     free(items);
@@ -188,6 +202,9 @@ void sn_batch_done(sn_batch *batch, sn_member *member)
     sn_batch_settle(batch, member);
     for (uint32_t i = 0; i < batch->n_copies; i++)
         sn_member_offer_done(member, &batch->copies[i].offer);
+    for (uint32_t i = 0; batch->context->unrecoded && i < batch->n_places; i++)
+        if (batch->places[i].unrecoded)
+            sn_bit_set(batch->context->unrecoded, batch->places[i].item.sample);
 }
 
 void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)

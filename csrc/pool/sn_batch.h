@@ -76,8 +76,9 @@ typedef struct {
     uint64_t seed, nonce;               /* nonce: mixed into what is staged for others */
     uint64_t job_key;
     uint32_t epoch;
-    uint32_t check_every; /* of the places that are served from ENCODED or DECODED; 0: none is checked */
+    uint32_t check_every; /* of the places that are served from a kept form; 0: none is checked */
     uint64_t *checked;    /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
+    uint64_t *unrecoded;  /* a bit a sample: its file has no RECODED payload, and that is not tried again; NULL: it is */
     _Atomic uint8_t
         *changes;        /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
     uint32_t files_name; /* names the files as they were when the epoch began, see sn_client */

@@ -43,6 +43,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint64_t seed, nonce, job_key
         uint32_t epoch, check_every
         uint64_t *checked
+        uint64_t *unrecoded
         atomic_uint8 *changes
         uint32_t files_name
         sn_note *notes

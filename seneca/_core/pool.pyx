@@ -48,8 +48,7 @@ class StreamClosed(Exception):
     """The stream was closed, by another thread or at the end of the process."""
 
 
-# Threads read what it keeps alive until its batches are done with, and these keep it alive: a
-# garbage collection that finds all of them must not take anything from it before that.
+# Threads read what it keeps alive until its batches, which keep it alive, are done: no garbage collection takes that.
 @cython.no_gc_clear
 cdef class Stream:
     """The batches of one iterator: drawn from its member, prepared by its threads.
@@ -69,8 +68,9 @@ cdef class Stream:
         max_pixels: Of one picture; None: there is no limit.
         copies: Where each draw notes which copy serves a sample, or None: uint32 ``(samples, 3)``: slot (``NONE``: it
             is this iterator's alone) and generation of the staged copy, and the form that it is served from.
-        check_every, checked: Of so many samples that are served from ENCODED or DECODED one is compared with its file;
-            so is each whose bit is not set, uint64, kept by the caller (None: none is). 0: none of both.
+        check_every, checked: Of so many samples that are served from a kept form one is compared with its file; so is each
+            whose bit is not set, uint64, kept by the caller (None: none is). 0: none of both.
+        unrecoded: A bit for each file that has no RECODED payload, likewise. Files that are found to have none are added.
         changes: Of each sample's file since the segment was made, uint8, as ``enum sn_change_of_file`` has them. Kept by
             the caller, and updated here; None: none has changed.
         remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
@@ -82,8 +82,8 @@ cdef class Stream:
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None,
                   external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=None, copies=None, check_every=0,
-                  checked=None, changes=None, largest=0, Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b"",
-                  boxes=None):
+                  checked=None, unrecoded=None, changes=None, largest=0, Remote remote=None, bytes dataset=b"",
+                  Hosts hosts=None, bytes exact_copies=b"", boxes=None):
         cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef const float[:, ::1] sides
         cdef uint32_t[:, ::1] notes
@@ -93,7 +93,7 @@ cdef class Stream:
         self.n_samples = len(pieces) if pieces is not None else (len(path_at) - 1) // (2 if plan.value.is_pair else 1)
         self.owner, self.lock = getpid(), threading.RLock()
         self.member, self.plan, self.paths = member, plan, paths
-        self.path_at = path_at, pieces, stated, checked, changes
+        self.path_at = path_at, pieces, stated, checked, unrecoded, changes
         memset(&self.context, 0, sizeof(self.context))
         if copies is not None:
             if copies.shape != (self.n_samples, 3):
@@ -123,15 +123,15 @@ cdef class Stream:
                 raise ValueError(f"{len(box_at)} places of {len(sides)} boxes, but there are {self.n_samples} samples")
             self.context.boxes = <const float (*)[4]>(&sides[0, 0] if len(sides) else NULL)
             self.context.box_at = <const uint64_t *><size_t>box_at.ctypes.data
-        self.remote, self.context.largest = remote, largest
+        self.remote, self.hosts, self.context.largest = remote, hosts, largest
         if remote is not None:
             remote.lend(&self.context.remote, self.context.dataset, dataset)
         if hosts is not None:
-            self.hosts = hosts
             hosts.lend(&self.context.hosts, self.context.copies, exact_copies)
         self.context.seed, self.context.nonce = seed, nonce
         self.context.progress = sn_member_progress(member.handle)
         self.context.epoch, self.context.check_every = epoch, check_every
+        self.context.unrecoded = NULL if unrecoded is None else <uint64_t *><size_t>unrecoded.ctypes.data
         self.context.checked = NULL if checked is None else <uint64_t *><size_t>checked.ctypes.data
         self.context.changes = NULL if changes is None else <atomic_uint8 *><size_t>changes.ctypes.data
         self.context.files_name = member.files_seen
@@ -320,8 +320,7 @@ cdef class Stream:
         sn_offers_free(&self.offers)
 
 
-# Its memory is in the hands of threads until it is complete, so a garbage collection that finds
-# batch and stream in one cycle must not take the stream from it before it is deallocated.
+# Threads write into it until it is complete: no garbage collection takes its stream from it before it is deallocated.
 @cython.no_gc_clear
 cdef class Batch:
     """Samples on their way into an array. ``indices`` has their places in the dataset, uint32."""

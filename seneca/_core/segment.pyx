@@ -28,6 +28,14 @@ cdef int set_geometry(sn_geometry *geometry, bytes fingerprint, object n_samples
     return 0
 
 
+cdef int set_split(uint32_t *shares, object split) except -1:
+    if len(split) != SN_FORMS:
+        raise ValueError(f"a split has a share for each of {SN_FORMS} forms, but got {split!r}")
+    for form in range(SN_FORMS):
+        shares[form] = split[form]
+    return 0
+
+
 def segment_bytes(n_samples, payload_bytes):
     """The bytes of a segment for one job, records included. Raises ValueError if none can be made."""
     cdef sn_geometry geometry
@@ -110,8 +118,7 @@ cdef class Segment:
             c_name = name_bytes
             if fingerprint is not None:
                 set_geometry(&wanted, fingerprint, n_samples, payload_bytes, keep)
-                for form in range(SN_FORMS):
-                    wanted.split[form] = split[form]
+                set_split(wanted.split, split)
                 wanted.adapts = adapts
                 wanted.first_granules = min(-(-first_bytes // SN_GRANULE), <uint32_t>SN_NONE)
                 geometry = &wanted
@@ -304,8 +311,7 @@ cdef class Segment:
         cdef uint32_t shares[SN_FORMS]
         cdef bytes text = why.encode(errors="backslashreplace")  # it may name a file in no encoding
         cdef int rc
-        for form in range(SN_FORMS):
-            shares[form] = split[form]
+        set_split(shares, split)
         self.enter()
         rc = sn_store_change_split(self.handle, shares, after, text)
         sn_store_leave(self.handle)

@@ -77,6 +77,7 @@ class Session:
         self.last_indices: np.ndarray | None = None
         self._hosts: tuple[Any, Hosts] | None = None  # what they share, and they
         self._checked: tuple[bytes, np.ndarray] | None = None  # of these files
+        self._unrecoded: tuple[bytes, np.ndarray] | None = None  # likewise
         self._suspects: tuple[bytes, Suspects] | None = None  # of the files of these names
         self._given_up: tuple[bytes, str] | None = None  # files that are no longer shared, and why
         self._outdated: SampleCache | None = None  # the last that was found to be of an earlier time
@@ -101,6 +102,13 @@ class Session:
         if self._checked is None or self._checked[0] != name:
             self._checked = name, np.zeros(-(-len(files) // 64), np.uint64)
         return self._checked[1]
+
+    def unrecoded(self, files: PictureFiles) -> np.ndarray:
+        """A bit for each file that was found to have no RECODED payload."""
+        name = files.fingerprint()
+        if self._unrecoded is None or self._unrecoded[0] != name:
+            self._unrecoded = name, np.zeros(-(-len(files) // 64), np.uint64)
+        return self._unrecoded[1]
 
     def suspects(self, files: PictureFiles, cache: SampleCache | None) -> Suspects:
         """The samples of an epoch of which ``cache`` may hold what their files were before."""

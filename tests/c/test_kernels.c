@@ -20,6 +20,7 @@
 #include "codec/kernels/blur_kernels.h"
 #include "codec/kernels/colour_kernels.h"
 #include "codec/kernels/grid_kernels.h"
+#include "codec/kernels/group_kernels.h"
 #include "codec/kernels/jpeg_kernels.h"
 #include "codec/kernels/resize_kernels.h"
 #include "codec/kernels/warp_kernels.h"
@@ -532,6 +533,46 @@ static void test_idct(void)
     }
 }
 
+/* What is put is the same, and is taken back the same. */
+static void test_groups(void)
+{
+    static const sn_group_kernels *const kernels[2] = {&sn_group_plain, &sn_group_simd};
+    static sn_put_groups made[2];
+    static uint8_t fields[sizeof made[0].fields + SN_FIELDS_PAST];
+    size_t n = 1 + some(SN_BLOCKS_AT_ONCE - 1);
+    int16_t blocks[SN_BLOCKS_AT_ONCE][SN_BLOCK], back[SN_BLOCKS_AT_ONCE][SN_BLOCK];
+    sn_dequantiser by;
+    bool fits[2];
+
+    snprintf(doing, sizeof doing, "groups of %zu blocks", n);
+    draw_blocks(blocks, n, &by);
+    for (int k = 0; k < 2; k++)
+        fits[k] = kernels[k]->put((const int16_t(*)[SN_BLOCK])blocks, n, &by, &made[k]);
+    CHECK_EQUAL(fits[1], fits[0], "%s", doing);
+    if (!fits[0])
+        return;
+    compare(made[1].presence, made[0].presence, n);
+    CHECK(made[1].n_codes == made[0].n_codes && made[1].n_masks == made[0].n_masks &&
+          made[1].n_fields == made[0].n_fields);
+    compare(made[1].codes, made[0].codes, made[0].n_codes);
+    compare(made[1].masks, made[0].masks, made[0].n_masks);
+    compare(made[1].fields, made[0].fields, made[0].n_fields);
+    memcpy(fields, made[0].fields, made[0].n_fields);
+    for (size_t i = 0; i < n; i++)
+        blocks[i][0] = 0;
+    for (int k = 0; k < 2; k++) {
+        uint32_t end = 8 * made[0].n_fields;
+        sn_groups from = {made[0].presence, made[0].codes, made[0].masks, fields, 0, end};
+
+        memset(back, 0, sizeof back);
+        CHECK(kernels[k]->take(&from, n, back));
+        compare(back, blocks, n * sizeof blocks[0]);
+        from = (sn_groups){made[0].presence, made[0].codes, made[0].masks, fields, 0, end / 2};
+        memset(back, 0, sizeof back);
+        CHECK(made[0].n_fields < 8 || !kernels[k]->take(&from, n, back));
+    }
+}
+
 static void test_upsampling_and_colours(void)
 {
     static uint8_t samples[3][MAX_SAMPLES + 2], plain[3 * MAX_SAMPLES];
@@ -573,6 +614,7 @@ static void test_all(uint64_t seed)
         test_down(&taps);
         test_picture(&resizer);
         test_idct();
+        test_groups();
         test_upsampling_and_colours();
         for (uint32_t dtype = SN_UINT8; dtype <= SN_BFLOAT16; dtype++)
             for (uint32_t last = 0; last < 2; last++)

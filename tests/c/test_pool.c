@@ -71,7 +71,7 @@ static const iterator iterators[N_ITERATORS] = {
 static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /* the first two have no head */
 
 typedef struct {
-    uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung, ahead, limits;
+    uint64_t of[SN_FORMS], unrecoded[SN_UNRECODED_WHYS], staged, finished, failed, dropped, unread, batches, hung, ahead, limits;
     uint64_t offered, accepted, checkable, checks;
     uint64_t suspects, refused;
     uint64_t fetched, joined, void_tickets, late;
@@ -100,6 +100,7 @@ typedef struct stream {
     uint32_t until_check;
     uint32_t to_give;
     uint8_t times[N_SAMPLES];
+    uint64_t unrecoded[(N_SAMPLES + 63) / 64];
     sn_rng rng;
     sn_codec *lone;
     counts counts;
@@ -484,6 +485,7 @@ static void open_stream(stream *s, uint32_t epoch)
                               .nonce = nonce_of(who, epoch),
                               .epoch = epoch,
                               .check_every = CHECK_EVERY,
+                              .unrecoded = s->unrecoded,
                               .changes = who == &iterators[DOUBTS] ? changes : NULL,
                               .files_name = 7 + who->job % 2,
                               .notes = s->notes};
@@ -591,6 +593,7 @@ static void draw(stream *s, uint32_t room)
         CHECK(s->who->is_given || s->times[indices[i]]++ == 0);
         CHECK_EQUAL(place->item.sample, indices[i], "place %u", i);
         CHECK(!place->check || sn_is_kept(place->item.source));
+        CHECK(place->item.keep != SN_RECODED || !sn_bit_get(s->unrecoded, place->item.sample));
         if (s->context.changes && changes[indices[i]] == SN_SUSPECT) {
             const sn_slot *slot =
                 place->item.source_slot == SN_NONE ? NULL : &s->context.segment->slots[place->item.source_slot];
@@ -675,6 +678,8 @@ static void deliver(stream *s, uint32_t at)
     sn_batch_sum(batch, &sums);
     for (int form = 0; form < SN_FORMS; form++)
         s->counts.of[form] += sums.served[form];
+    for (int why = 0; why < SN_UNRECODED_WHYS; why++)
+        s->counts.unrecoded[why] += sums.unrecoded[why];
     s->counts.staged += sums.staged;
     CHECK(sums.read_bytes == read_bytes && sums.different == different);
     CHECK(sums.prepared == sums.served[SN_STORAGE] + sums.served[SN_ENCODED] + sums.served[SN_RECODED] +
@@ -821,6 +826,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < N_ITERATORS; i++) {
         for (int form = 0; form < SN_FORMS; form++)
             sum.of[form] += totals[i].of[form];
+        for (int why = 0; why < SN_UNRECODED_WHYS; why++)
+            sum.unrecoded[why] += totals[i].unrecoded[why];
         sum.staged += totals[i].staged;
         sum.finished += totals[i].finished;
         sum.failed += totals[i].failed;
@@ -851,6 +858,8 @@ int main(int argc, char **argv)
            sum.void_tickets, sum.late);
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
+    for (int why = 0; why < SN_UNRECODED_WHYS; why++)
+        CHECK(sum.unrecoded[why] > 0);
     CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
     CHECK(sum.ahead > 0 && sum.limits > 0);
     CHECK(sum.fetched > 0 && sum.joined > 0 && sum.joined < sum.fetched && sum.void_tickets > 0 && sum.late > 0);

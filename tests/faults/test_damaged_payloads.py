@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 import torch
-from engine import DECODED, ENCODED, READY, SLOT, Records
+from engine import DECODED, ENCODED, READY, RECODED, SLOT, Records
 
 import seneca
 from seneca import transforms as T
@@ -88,6 +88,20 @@ def test_an_encoded_payload_that_is_damaged_is_read_from_its_file(picture_folder
     loader = load(dataset, name, "100-0-0", **options)
     images = epochs_around(loader, name, ENCODED, change)
     assert loader.stats()["damaged"] == 48
+    for index, image in enumerate(images):
+        assert torch.equal(image, dataset[index][0]), index
+
+
+@pytest.mark.parametrize("change", [wipe_header, wipe_end, wipe_magic])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_recoded_payload_that_is_damaged_is_read_from_its_file(picture_folder, name, workers, change):
+    for path in picture_folder.rglob("*.jpg"):
+        if path.stem in ("03", "04", "08", "09"):
+            path.unlink()  # their samplings have no such form
+    dataset = seneca.ImageFolder(picture_folder, NATIVE)
+    loader = load(dataset, name, "0-100-0-0", num_workers=workers)
+    images = epochs_around(loader, name, RECODED, change)
+    assert loader.stats()["damaged"] == len(dataset)
     for index, image in enumerate(images):
         assert torch.equal(image, dataset[index][0]), index
 

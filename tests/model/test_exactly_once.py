@@ -321,7 +321,7 @@ class Jobs(RuleBasedStateMachine):
 
     @rule(staged=st.sampled_from([10000, 5000, 100, 0]))
     def resplit(self, staged):
-        self.anchor.change_split((0, 10000 - staged, 0, staged), self.anchor.split()[0], "a test")
+        self.anchor.change_split((0, 10000 - staged, 0, staged, 0), self.anchor.split()[0], "a test")
 
     @precondition(lambda self: self.members and not self.was_apart)  # it waits for a tenth of a second
     @rule(which=WHICH)

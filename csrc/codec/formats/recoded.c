@@ -25,9 +25,9 @@ static const uint8_t besides[16] = {[SN_GROUP_UNIT] = 4};
 
 static const sn_group_kernels *kernels_here(void)
 {
-#ifdef SN_HAVE_AVX2_CODE
+#ifdef SN_HAVE_SIMD_CODE
     if (sn_simd_usable())
-        return &sn_group_avx2;
+        return &sn_group_simd;
 #endif
     return &sn_group_plain;
 }

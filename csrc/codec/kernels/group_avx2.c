@@ -5,30 +5,12 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "group_tables.h"
+
 #define AVX2 __attribute__((target("avx2,bmi,lzcnt,popcnt")))
 #define INLINE inline __attribute__((always_inline))
 
-/* -- Tables: what a shuffle takes to each byte of eight lanes; 128: zero -- */
-
-#define HAS(mask, lane) ((mask) >> (lane) & 1)
-#define RANK(mask, lane)                                                                                               \
-    (((lane) > 0 && HAS(mask, 0)) + ((lane) > 1 && HAS(mask, 1)) + ((lane) > 2 && HAS(mask, 2)) +                      \
-     ((lane) > 3 && HAS(mask, 3)) + ((lane) > 4 && HAS(mask, 4)) + ((lane) > 5 && HAS(mask, 5)) +                      \
-     ((lane) > 6 && HAS(mask, 6)))
-#define FOUR(what, k) what(k), what((k) + 1), what((k) + 2), what((k) + 3)
-#define SIXTEEN(what, k) FOUR(what, k), FOUR(what, (k) + 4), FOUR(what, (k) + 8), FOUR(what, (k) + 12)
-#define ALL(what)                                                                                                      \
-    SIXTEEN(what, 0), SIXTEEN(what, 16), SIXTEEN(what, 32), SIXTEEN(what, 48), SIXTEEN(what, 64), SIXTEEN(what, 80),   \
-        SIXTEEN(what, 96), SIXTEEN(what, 112), SIXTEEN(what, 128), SIXTEEN(what, 144), SIXTEEN(what, 160),             \
-        SIXTEEN(what, 176), SIXTEEN(what, 192), SIXTEEN(what, 208), SIXTEEN(what, 224), SIXTEEN(what, 240)
-
-/* The next of those that are there, to each lane that the mask has. */
-#define SPREAD_TO(mask, lane)                                                                                          \
-    HAS(mask, lane) ? 2 * RANK(mask, lane) : 128, HAS(mask, lane) ? 2 * RANK(mask, lane) + 1 : 128
-#define SPREAD(mask)                                                                                                   \
-    {SPREAD_TO(mask, 0), SPREAD_TO(mask, 1), SPREAD_TO(mask, 2), SPREAD_TO(mask, 3),                                   \
-     SPREAD_TO(mask, 4), SPREAD_TO(mask, 5), SPREAD_TO(mask, 6), SPREAD_TO(mask, 7)}
-static const uint8_t spread[256][16] __attribute__((aligned(16))) = {ALL(SPREAD)};
+/* -- Tables of putting: what a shuffle takes to each byte of eight lanes; 128: zero -- */
 
 /* The lanes that the mask has, to the first ones. */
 #define IS(mask, lane, at) (HAS(mask, lane) && RANK(mask, lane) == (at))
@@ -48,15 +30,6 @@ static const uint8_t spread[256][16] __attribute__((aligned(16))) = {ALL(SPREAD)
      GATHER_TO(mask, 4), GATHER_TO(mask, 5), GATHER_TO(mask, 6), GATHER_TO(mask, 7)}
 static const uint8_t gather[256][16] __attribute__((aligned(16))) = {ALL(GATHER)};
 
-/* Of a code: the two bytes of its fields that a lane's begins in, as a shuffle, and what moves it up to the sign. */
-#define WIDTH(code) ((code) < 7 ? (code) + 1 : (code) > 7 && (code) < 14 ? (code) - 6 : 0)
-#define FIELD(code, lane) ((code) == SN_GROUP_UNIT ? 3 : WIDTH(code) * (lane))
-#define BYTES_OF(code, lane) FIELD(code, lane) / 8, FIELD(code, lane) / 8 + 1 > 7 ? 128 : FIELD(code, lane) / 8 + 1
-#define BYTES(code)                                                                                                    \
-    {BYTES_OF(code, 0), BYTES_OF(code, 1), BYTES_OF(code, 2), BYTES_OF(code, 3),                                       \
-     BYTES_OF(code, 4), BYTES_OF(code, 5), BYTES_OF(code, 6), BYTES_OF(code, 7)}
-static const uint8_t bytes_of[16][16] __attribute__((aligned(16))) = {SIXTEEN(BYTES, 0)};
-
 /* Of a width: a mask of fields, what brings two of them together, and then those. */
 typedef struct {
     uint64_t field, two, shift;
@@ -65,31 +38,6 @@ typedef struct {
 #define PACKING(width)                                                                                                 \
     {FIELDS(width) * 0x0001000100010001u, (1 | (uint64_t)1 << (16 + (width))) * 0x0000000100000001u, 32 - 2 * (width)}
 static const packing packings[8] = {FOUR(PACKING, 0), FOUR(PACKING, 4)};
-
-#define UP_OF(code, lane)                                                                                              \
-    (uint16_t)(1u << (16 - ((code) == SN_GROUP_UNIT ? 1 : WIDTH(code)) - FIELD(code, lane) % 8) % 65536u)
-#define UP(code)                                                                                                       \
-    {UP_OF(code, 0), UP_OF(code, 1), UP_OF(code, 2), UP_OF(code, 3),                                                   \
-     UP_OF(code, 4), UP_OF(code, 5), UP_OF(code, 6), UP_OF(code, 7)}
-static const uint16_t up[16][8] __attribute__((aligned(16))) = {SIXTEEN(UP, 0)};
-
-/* Of a code: how far its fields go down again; from which number on they are one less than what they are; the bits of a
- * mask that count, and those that are set besides; where a mask is set by the field; bits of the group beside those
- * that the mask counts. */
-typedef struct {
-    uint64_t down;
-    int16_t least;
-    uint8_t width, kept, set, chosen, bits;
-} rule;
-#define RULE(code)                                                                                                     \
-    {.down = (code) == SN_GROUP_UNIT ? 15 : 16 - WIDTH(code),                                                          \
-     .least = (code) < SN_GROUP_WHOLE || (code) == SN_GROUP_UNIT ? -1 : INT16_MAX,                                     \
-     .width = WIDTH(code),                                                                                             \
-     .kept = (code) < SN_GROUP_WHOLE ? 255 : 0,                                                                        \
-     .set = (code) < SN_GROUP_WHOLE || (code) == SN_GROUP_UNIT ? 0 : 255,                                              \
-     .chosen = (code) == SN_GROUP_UNIT,                                                                                \
-     .bits = (code) == SN_GROUP_UNIT ? 4 : 0}
-static const rule rules[16] = {SIXTEEN(RULE, 0)};
 
 /* -- Putting -- */
 
@@ -285,6 +233,6 @@ AVX2 static bool take(sn_groups *from, size_t n, int16_t (*blocks)[SN_BLOCK])
     return bit <= from->end;
 }
 
-const sn_group_kernels sn_group_avx2 = {put, take};
+const sn_group_kernels sn_group_simd = {put, take};
 
 #endif

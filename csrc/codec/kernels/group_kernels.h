@@ -61,9 +61,12 @@ typedef struct {
     bool (*take)(sn_groups *from, size_t n, int16_t (*blocks)[SN_BLOCK]);
 } sn_group_kernels;
 
+/* Plain C's `put`. */
+bool sn_group_put(const int16_t (*blocks)[SN_BLOCK], size_t n, const sn_dequantiser *by, sn_put_groups *to);
+
 extern const sn_group_kernels sn_group_plain;
-#ifdef SN_HAVE_AVX2_CODE
-extern const sn_group_kernels sn_group_avx2;
+#ifdef SN_HAVE_SIMD_CODE
+extern const sn_group_kernels sn_group_simd; /* NEON puts as plain C does */
 #endif
 
 enum { SN_GROUP_MASKED_WIDE = 7, SN_GROUP_WHOLE = 8, SN_GROUP_WHOLE_WIDE = 14, SN_GROUP_UNIT = 15 };

@@ -58,7 +58,7 @@ static void put_group(const int16_t lanes[8], uint32_t mask, sn_put_groups *to, 
             put_bits(fields, (uint32_t)(lanes[lane] - (!is_whole && lanes[lane] > 0)), width);
 }
 
-static bool put(const int16_t (*blocks)[SN_BLOCK], size_t n, const sn_dequantiser *by, sn_put_groups *to)
+bool sn_group_put(const int16_t (*blocks)[SN_BLOCK], size_t n, const sn_dequantiser *by, sn_put_groups *to)
 {
     bit_writer fields = {to->fields, 0, 0};
     bool fits = true;
@@ -143,4 +143,4 @@ static bool take(sn_groups *from, size_t n, int16_t (*blocks)[SN_BLOCK])
     return from->bit <= from->end;
 }
 
-const sn_group_kernels sn_group_plain = {put, take};
+const sn_group_kernels sn_group_plain = {sn_group_put, take};

@@ -9,7 +9,7 @@ from seneca._core.snapshot import shrink
 
 MiB = 1 << 20
 GRANULE = 4096
-ALL_DECODED = (0, 0, 10000, 0)
+ALL_DECODED = (0, 0, 10000, 0, 0)
 
 
 @pytest.fixture

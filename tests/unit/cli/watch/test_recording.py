@@ -40,7 +40,7 @@ def test_a_point_has_rates_by_form_and_stalls_by_cause():
     (track,) = recording.jobs.values()
     assert recording.times == [0, 1, 2] and track.points[0] is None
     point = track.points[2]
-    assert point[0] == 100 and point[1:FIRST_CAUSE] == (0, 25, 0, 75)
+    assert point[0] == 100 and point[1:FIRST_CAUSE] == (0, 25, 0, 0, 75)
     stalls = dict(zip(CAUSES, point[FIRST_CAUSE:], strict=True))
     assert stalls == dict.fromkeys(CAUSES, 0) | {"decode": 0.25, "cores": 0.125}
 
