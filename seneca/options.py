@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seneca._runtime.cgroups import cores_allowed
 from seneca._runtime.remote_servers import RemoteServer, parse_remote
-from seneca.partition import Split
+from seneca.partition import Split, split_as_written
 
 if TYPE_CHECKING:
     import torch
@@ -152,7 +152,7 @@ def parse_split(value: str | Sequence[float] | Split) -> Split | Literal["auto"]
             'split is "auto", percents such as "58-42-0" or "20-38-42-0", or three or four fractions, '
             f"but got {value!r}"
         )
-    return Split.of_fractions(fractions)
+    return split_as_written(fractions)
 
 
 class AutoWorkers(int):

@@ -17,7 +17,7 @@ from seneca.partition.jobs import Jobs
 from seneca.partition.paper import PAPER, paper
 from seneca.partition.profile import Cost, Profile, ProfileError, Reading, Size
 from seneca.partition.solve import refine, solve
-from seneca.partition.split import Split, default_split
+from seneca.partition.split import Split, default_split, split_as_written
 from seneca.partition.torch_model import TORCH, torch_loader
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "profile_of",
     "refine",
     "solve",
+    "split_as_written",
     "torch_loader",
     "worth",
 ]

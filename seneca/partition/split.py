@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Split", "default_split"]
+__all__ = ["Split", "default_split", "split_as_written"]
 
 
 @dataclass(frozen=True)
@@ -62,25 +62,12 @@ class Split:
                 100.
         """
         try:
-            return cls.of_fractions([float(part) / 100 for part in text.split("-")])
+            return split_as_written([float(part) / 100 for part in text.split("-")])
         except ValueError:
             raise ValueError(
                 f"split={text!r} is neither encoded-decoded-augmented nor encoded-recoded-decoded-augmented "
                 'in percent; write three or four numbers that sum to 100, as in "58-42-0" or "20-38-42-0"'
             ) from None
-
-    @classmethod
-    def of_fractions(cls, fractions: Sequence[float]) -> Split:
-        """A split of three or four fractions, in the order in which splits are written.
-
-        Raises:
-            ValueError: There are fewer or more, or they are no fractions of a split.
-        """
-        if len(fractions) == 3:
-            encoded, decoded, augmented = fractions
-            return cls(encoded, decoded, augmented)
-        encoded, recoded, decoded, augmented = fractions
-        return cls(encoded, decoded, augmented, recoded)
 
     def __str__(self) -> str:
         # Rounding the running sums, not each share, keeps the sum at 100.
@@ -88,6 +75,23 @@ class Split:
         first, second, third = (round(100 * one) for one in sums)
         recoded = f"{second - first}-" if second > first else ""
         return f"{first}-{recoded}{third - second}-{100 - third}"
+
+
+def split_as_written(fractions: Sequence[float]) -> Split:
+    """A split of three or four fractions, in the order in which a split is written.
+
+    Raises:
+        ValueError: There are fewer or more, or they are no fractions of a split.
+
+    Example:
+        >>> split_as_written([0.2, 0.38, 0.42, 0.0]).recoded
+        0.38
+    """
+    if len(fractions) == 3:
+        encoded, decoded, augmented = fractions
+        return Split(encoded, decoded, augmented)
+    encoded, recoded, decoded, augmented = fractions
+    return Split(encoded, decoded, augmented, recoded)
 
 
 def default_split() -> Split:

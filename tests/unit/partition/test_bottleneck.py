@@ -21,6 +21,7 @@ from seneca.partition import (
     Split,
     bottleneck,
     solve,
+    split_as_written,
 )
 from seneca.partition.solve import shares_grid
 
@@ -181,7 +182,7 @@ def test_threads_do_not_wait_for_files_that_are_read_ahead():
     assert without == pytest.approx(bottleneck(far, AUGMENTED, Jobs(threads=1)).samples_per_s)
 
 
-splits = st.sampled_from(shares_grid(0.05, recoded=True).tolist()).map(Split.of_fractions)
+splits = st.sampled_from(shares_grid(0.05, recoded=True).tolist()).map(split_as_written)
 
 GROWN = {
     "storage": lambda p, j: (p.with_storage(2 * p.storage_bytes_per_s), j),
@@ -255,6 +256,6 @@ def test_many_splits_at_once_are_as_each_by_itself(model, profile, jobs):
     shares = shares_grid(0.1, recoded=model.has_recoded)
     together = model.estimate(profile, shares, jobs)
     for i in (0, 7, 33, len(shares) - 1):
-        alone = model.predict(profile, Split.of_fractions(shares[i].tolist()), jobs)
+        alone = model.predict(profile, split_as_written(shares[i].tolist()), jobs)
         assert alone.samples_per_s == pytest.approx(together.samples_per_s[i])
         assert alone.memory_bytes == pytest.approx(together.memory_bytes[i])

@@ -16,10 +16,10 @@ from seneca.partition import (
     Model,
     Reading,
     Size,
-    Split,
     bottleneck,
     refine,
     solve,
+    split_as_written,
 )
 from seneca.partition.solve import shares_grid
 
@@ -31,7 +31,7 @@ def test_the_grid_has_every_whole_percent_once():
     assert shares.shape == (5151, 4) and not shares[:, 1].any()
     assert len(np.unique(shares, axis=0)) == 5151
     assert np.allclose(shares.sum(axis=1), 1) and (shares >= 0).all()
-    percents = [Split.of_fractions(one) for one in shares.tolist()]
+    percents = [split_as_written(one) for one in shares.tolist()]
     assert len({str(split) for split in percents}) == 5151
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seneca.partition.split import Split, default_split
+from seneca.partition.split import Split, default_split, split_as_written
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_three_numbers_have_no_share_for_recoded_and_four_have_it_second():
     assert Split.parse("20-38-42-0") == Split(encoded=0.2, recoded=0.38, decoded=0.42, augmented=0.0)
     assert Split.parse("58-0-42-0") == Split.parse("58-42-0")
     assert str(Split(0.58, 0.418, 0.0, recoded=0.002)) == "58-42-0"
-    assert Split.of_fractions([0.1, 0.2, 0.3, 0.4]) == Split(0.1, 0.3, 0.4, 0.2)
+    assert split_as_written([0.1, 0.2, 0.3, 0.4]) == Split(0.1, 0.3, 0.4, 0.2)
 
 
 def test_the_default_is_60_20_20():
