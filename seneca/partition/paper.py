@@ -195,7 +195,7 @@ def paper(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
         per_job=tuple(total * weight for weight in weights),
         limited_by=min(limits, key=lambda name: limits[name]),
         memory_bytes=float(_memory_bytes(found, dataset)[0]),
-        mix=mix,
+        mix={**mix, "recoded": 0.0},
     )
 
 

@@ -15,6 +15,7 @@ def test_both_forms_of_a_model_say_the_same_of_a_split(model):
     one, many = model.predict(profile, split, jobs), model.estimate(profile, shares_of(split), jobs)
     assert many.samples_per_s.tolist() == [pytest.approx(one.samples_per_s)]
     assert many.memory_bytes.tolist() == [pytest.approx(one.memory_bytes)]
+    assert one.mix["recoded"] == 0.0 and sum(one.mix.values()) == pytest.approx(1)
 
 
 def test_a_split_is_taken_as_one_row():
