@@ -307,8 +307,14 @@ class DataLoader(faces.DataLoader[_T_co]):
         if reason is None:
             why = self._session.why_given_up(support.files)
             of_job = self._of_seed() + same_job_text(self._session.cache, self._session)
-            unrecoded = self._session.counts.of_unrecoded()
-            return native_text(support, self._options, why, self._besides(support), of_job, unrecoded)
+            return native_text(
+                support,
+                self._options,
+                why,
+                besides=self._besides(support),
+                of_job=of_job,
+                unrecoded=self._session.counts.of_unrecoded(),
+            )
         first, *more = self._shared_dataset().explain(support).split("\n")
         if more:
             is_planned = self._plans_order() or isinstance(self._index_sampler, OpportunisticBatchSampler)

@@ -6,7 +6,8 @@ from seneca.segments import JobSeen, Segment, State, View, Work
 
 BEGAN_MS = 1_000_000
 CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "peers", "other")
-FORMS = ("storage", "encoded", "decoded", "augmented")
+FORMS = ("storage", "encoded", "recoded", "decoded", "augmented")
+UNRECODED = ("kind", "damaged", "large")
 
 
 def work(published_ms=BEGAN_MS, delivered=0, *, served=None, stall_ns=None, spent_ns=None, **changes):
@@ -20,6 +21,7 @@ def work(published_ms=BEGAN_MS, delivered=0, *, served=None, stall_ns=None, spen
         published_ms=published_ms,
         delivered=delivered,
         served=dict.fromkeys(FORMS, 0) | ({"storage": delivered} if served is None else served),
+        unrecoded=dict.fromkeys(UNRECODED, 0),
         stall_ns=dict.fromkeys(CAUSES, 0) | (stall_ns or {}),
         spent_ns=dict.fromkeys(CAUSES, 0) | (spent_ns or {}),
         **(values | changes),

@@ -56,7 +56,7 @@ class Engine:
         room = max(1, stage + kept)  # a segment cannot be empty
         self._bytes = room * GRANULE
         share = round(10000 * kept / room)
-        self._split = (0, share, 0, 10000 - share)
+        self._split = (0, share, 0, 10000 - share, 0)
         self._seeds = np.random.SeedSequence(scenario.seed).generate_state(len(jobs), np.uint64)
         folder = segment_folder()
         if (fault := fault_of(folder)) is not None:

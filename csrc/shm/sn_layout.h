@@ -250,7 +250,7 @@ typedef struct {
 typedef struct {
     uint64_t when; /* seconds since 1970 */
     uint32_t split[SN_FORMS];
-    char why[232]; /* ends with a NUL, or is cut off */
+    char why[228]; /* ends with a NUL, or is cut off */
 } sn_change;
 
 /* Names of what a dataset's items depend on, each with a digest of what it is: these show people in what two
@@ -367,7 +367,7 @@ typedef struct {
 } sn_header;
 
 _Static_assert(sizeof(sn_digest_table) == 384, "six cache lines");
-_Static_assert(sizeof(sn_header) == 29904, "a changed header needs a new layout version");
+_Static_assert(sizeof(sn_header) == 29840, "a changed header needs a new layout version");
 
 /* Shares of the payload space, by form, in 1/10,000: those of the last change. */
 static inline const uint32_t *sn_split(const sn_header *head)

@@ -26,7 +26,7 @@ cdef extern from "shm/sn_layout.h" nogil:
     ctypedef struct sn_change:
         uint64_t when
         uint32_t split[5]
-        char why[232]
+        char why[228]
 
     ctypedef struct sn_digest_table:
         char shape[72]

@@ -19,6 +19,7 @@ def native_text(
     support: Support,
     options: Options,
     given_up: str | None,
+    *,
     besides: Sequence[str],
     of_job: str,
     unrecoded: dict[str, int],

@@ -33,6 +33,7 @@ from seneca.workers.stages import AT, COUNTERS
 __all__ = ["NO_CLAIMS", "BatchContext", "Making"]
 
 STORAGE, ENCODED, DECODED, AUGMENTED = map(int, (Form.STORAGE, Form.ENCODED, Form.DECODED, Form.AUGMENTED))
+NAMES = {int(form): form.name.lower() for form in Form}
 MAX_SIDE = 2**16 - 1  # the longest side of a picture that a slot's record can hold
 NO_CLAIMS = np.zeros(0, CLAIM)
 PAUSE_S = 0.001  # between two checks for a copy that another job is writing
@@ -180,7 +181,7 @@ class Making:
                 self.take_nothing()
                 self._make_some(range(len(made)), made)
         for source in self._sources:
-            self._counts[COUNTERS[source]] += 1
+            self._counts[NAMES[source]] += 1
         self._counts["prepared"] = len(made) - self._counts["augmented"]
         return made
 

@@ -20,6 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from engine import AUGMENTED
 from scipy.stats import kstest
 from simulate import Job, Scenario, simulate
 from sizes import size
@@ -154,7 +155,7 @@ def runs_of(jobs, n_samples, *, epochs=EPOCHS, stage=STAGE, runs=RUNS):
             given[job][epoch].append(indices)
 
         scenario = Scenario(jobs, n_samples, batch=BATCH, seed=SEED * 1000 + run)
-        copies += simulate(scenario, stage=stage, delivered=delivered).served[3]
+        copies += simulate(scenario, stage=stage, delivered=delivered).served[AUGMENTED]
         for k, job in enumerate(jobs):
             lists = [np.concatenate(epoch) for epoch in given[k]]
             orders[k][run] = np.searchsorted(own_of(job, n_samples), lists)

@@ -488,9 +488,9 @@ def test_what_the_native_path_does_not_know_is_loaded_by_torch_s_workers_and_exp
     dataset = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
     loader = load(dataset, cache=name)
     first = loader.explain().split("\n")[0]
-    assert first.startswith("native: ") and first.endswith("ENCODED, DECODED")
+    assert first.startswith("native: ") and first.endswith("ENCODED, RECODED, DECODED")
     loader = load(seneca.ImageFolder(picture_folder, TRAIN), cache=name)
-    assert loader.explain().split("\n")[0].endswith("ENCODED, DECODED, AUGMENTED")
+    assert loader.explain().split("\n")[0].endswith("ENCODED, RECODED, DECODED, AUGMENTED")
     loader = load(dataset, worker_init_fn=print, collate_fn=len, cache=name)
     assert "because its worker_init_fn may set up what items depend on" in loader.explain()
     assert list(loader) == list(loader) == [8] * 6

@@ -40,6 +40,16 @@ def assert_same(ours, theirs):
         assert all(map(torch.equal, mine, others))
 
 
+def test_pairs_have_no_recoded_form(folders, name):
+    options = {"cache": name, "cache_bytes": "8MiB", "split": "0-100-0-0", "share": "none"}
+    loader = seneca.DataLoader(dataset_of(folders, FIXED), 8, **options)
+    for _ in range(2):
+        taken(loader)
+    stats = loader.stats()
+    assert stats["served"]["storage"] == 2 * COUNT and sum(stats["unrecoded"].values()) == 0
+    assert "RECODED" not in loader.explain()
+
+
 @pytest.mark.small(1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_epoch_goes_on_to_the_bit(folders, name, workers):

@@ -7,7 +7,6 @@ import pytest
 import simplejpeg
 import torch
 from PIL import Image
-from torchvision_here import torchvision  # noqa: F401 -- pairs are of its types
 
 import seneca
 from seneca import transforms as T
@@ -148,19 +147,3 @@ def test_a_picture_that_is_turned_upright_has_none(tmp_path, name):
     for _ in range(2):
         assert torch.equal(next(iter(loader))[0], next(iter(alone))[0])
     assert loader.stats()["unrecoded"]["kind"] == 1
-
-
-def test_pairs_have_none(tmp_path, name):
-    (tmp_path / "images").mkdir()
-    (tmp_path / "masks").mkdir()
-    for number in range(4):
-        (tmp_path / "images" / f"{number}.jpg").write_bytes(jpeg())
-        Image.new("L", (48, 36), number).save(tmp_path / "masks" / f"{number}.png")
-    data = seneca.SegmentationFolder(tmp_path / "images", tmp_path / "masks", T.Resize((32, 32)))
-    loader = seneca.DataLoader(data, 2, cache=name, cache_bytes="1MiB", split="0-100-0-0", share="none")
-    for _ in range(2):
-        for _ in loader:
-            pass
-    stats = loader.stats()
-    assert stats["served"]["storage"] == 8 and sum(stats["unrecoded"].values()) == 0
-    assert "RECODED" not in loader.explain()

@@ -35,6 +35,7 @@ def work_of(*, served, spent_ns):
         "name": "",
         **dict.fromkeys(names, 0),
         "served": {"storage": 0, "encoded": 0, "recoded": 0, "decoded": 0, "augmented": 0} | served,
+        "unrecoded": {"kind": 0, "damaged": 0, "large": 0},
         "stall_ns": dict.fromkeys(CAUSES, 0),
         "spent_ns": dict.fromkeys(CAUSES, 0) | spent_ns,
     }
@@ -101,7 +102,7 @@ def test_how_often_and_how_lately_it_was_joined(place):
 
 def test_joins_count_for_less_as_time_goes_by(place):
     place.attach(1)
-    at = 5052  # of sn_header.joined_at
+    at = 5084  # of sn_header.joined_at
     with open(place.path, "r+b") as file:
         file.seek(at)
         joined_at = int.from_bytes(file.read(4), "little")

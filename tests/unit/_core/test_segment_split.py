@@ -6,7 +6,7 @@ import pytest
 from engine import DECODED, ENCODED, HEADER, Place, keep
 
 PAGE = 4096
-CHANGES_AT = 5048 - 8 * 256  # the end of the header: how many there were, and the last eight
+CHANGES_AT = 5080 - 8 * 256  # in the header: how many there were, and the last eight
 
 
 def test_a_form_is_kept_within_its_share_only():
@@ -105,8 +105,8 @@ def test_a_change_that_its_process_did_not_finish_counts_in_whole_or_not_at_all(
         member = place.member(segment, keeps=True, shares=False)
         with open(place.path, "r+b") as file:
             for at, fields in (
-                (CHANGES_AT, struct.pack("<Q4I", 1, 0, 2500, 7500, 0)),
-                (CHANGES_AT - 8, struct.pack("<I", counted)),
+                (CHANGES_AT, struct.pack("<Q5I", 1, 0, 2500, 7500, 0, 0)),
+                (CHANGES_AT - 12, struct.pack("<I", counted)),
                 (HEADER.fields["busy"][1], struct.pack("<I", 1)),
             ):
                 file.seek(at)

@@ -15,7 +15,8 @@ NUMBERS = (
     *("since_ms", "published_ms", "delivered", "prepared", "staged", "skipped", "damaged", "read_bytes"),
     *("epoch", "place", "places", "threads", "batch_size", "rank", "ranks"),
 )
-FORMS = ("storage", "encoded", "decoded", "augmented")
+FORMS = ("storage", "encoded", "recoded", "decoded", "augmented")
+UNRECODED = ("kind", "damaged", "large")
 SNAPSHOTS = size(1000, 30_000)
 
 
@@ -30,8 +31,10 @@ def work_from(first, name="train.py --lr 0.1", step=1):
     values = iter(range(first, first + 1000 * step, step) if step else [first] * 1000)
     numbers = {number: next(values) for number in NUMBERS}
     served = {form: next(values) for form in FORMS}
+    unrecoded = {why: next(values) for why in UNRECODED}
     stall, spent = ({cause: next(values) for cause in CAUSES} for _ in range(2))
-    return {"name": name, **numbers, "served": served, "stall_ns": stall, "spent_ns": spent}
+    counts = {"served": served, "unrecoded": unrecoded, "stall_ns": stall, "spent_ns": spent}
+    return {"name": name, **numbers, **counts}
 
 
 def seen(place):

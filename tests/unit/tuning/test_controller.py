@@ -41,7 +41,7 @@ ONE, TWO = Jobs(1), Jobs(2)
 
 def spent(read_s=None, prepare_s=None, decode_s=None, augment_s=None, times=100, read_bytes=97_952):
     """So many of what took so long each; None: none of it."""
-    seconds = (read_s, prepare_s, decode_s, augment_s)
+    seconds = (read_s, prepare_s, decode_s, augment_s, None, None)  # nothing is RECODED
     return Spent(
         tuple(times if one is not None else 0 for one in seconds),
         tuple(times * (one or 0.0) for one in seconds),
@@ -259,7 +259,7 @@ def test_what_was_done_in_epochs_shorter_than_a_step_counts(clock):
 
     def progress():
         n = loader.delivered
-        spent = Spent((n, n, 0, 0), (0.01 * n, 0.01 * n, 0.0, 0.0), 1000 * n, 0)
+        spent = Spent((n, n, 0, 0, 0, 0), (0.01 * n, 0.01 * n, 0.0, 0.0, 0.0, 0.0), 1000 * n, 0)
         return adapt.WorkDone(spent, n, 0.0, False, 0)
 
     loader.progress = progress
@@ -320,7 +320,7 @@ def test_what_is_seldom_seen_is_waited_for(picture_folder, monkeypatch):
     with seneca.SampleCache.create("seldom", dataset, cache_bytes="256KiB") as cache:
         adapter = adapt.SplitController(cache, lambda cache_bytes: (None, "a test"), ONE, 48)
         for count in range(1, 100):  # one of each in two seconds
-            spent = Spent((count,) * 4, (0.01 * count,) * 4, 1000 * count, 5000 * count)
+            spent = Spent((count,) * 6, (0.01 * count,) * 6, 1000 * count, 5000 * count)
             adapter.tick(lambda spent=spent: adapt.WorkDone(spent, 0, None, False, 3000))
             clock[0] += adapt.STEP_EVERY_S
         why = [change["why"] for change in cache.stats()["split_changes"]]
@@ -411,12 +411,12 @@ def test_the_native_threads_report_what_samples_take(picture_folder):
         list(loader)
     counts = loader._session.counts
     # All were read, and decoded to be kept, in the first epoch; augmented in both.
-    assert counts.times == (48, 0, 48, 96)
+    assert counts.times == (48, 0, 48, 96, 0, 0)
     assert counts.decoded_bytes == 48 * 48 * 48 * 3
-    assert [seconds > 0 for seconds in counts.spent_s] == [True, False, True, True]
+    assert [seconds > 0 for seconds in counts.spent_s] == [True, False, True, True, False, False]
     _, straight = native(picture_folder, cache=None)
     list(straight)
-    assert straight._session.counts.times == (48, 48, 0, 0)
+    assert straight._session.counts.times == (48, 48, 0, 0, 0, 0)
     assert not {"times", "spent_s", "decoded_bytes"} & loader.stats().keys(), "of no use to a user"
 
 
@@ -427,7 +427,7 @@ def test_what_pillow_decodes_says_nothing_of_what_threads_take(picture_folder):
         path.unlink()
     _, loader = native(picture_folder, cache=None)
     list(loader)
-    assert loader._session.counts.times == (48, 0, 0, 0)
+    assert loader._session.counts.times == (48, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.usefixtures("quickly")

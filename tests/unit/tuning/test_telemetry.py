@@ -42,9 +42,9 @@ def cores(monkeypatch):
     return used
 
 
-def done(delivered=0, stall_s=0.0, spent_s=(0.0, 0.0, 0.0, 0.0), **others):
+def done(delivered=0, stall_s=0.0, spent_s=(0.0, 0.0, 0.0, 0.0), recoded_s=(0.0, 0.0), **others):
     blocked_s = others.pop("blocked_s", spent_s[0])  # threads read for themselves
-    spent = Spent((1, 1, 1, 1), spent_s, others.pop("read_bytes", 0), blocked_s=blocked_s)
+    spent = Spent((1,) * 6, (*spent_s, *recoded_s), others.pop("read_bytes", 0), blocked_s=blocked_s)
     return WorkDone(spent, delivered, stall_s, True, 0, preparers=(1, 2), **others)
 
 
@@ -97,7 +97,7 @@ def test_counts_are_what_the_loader_did(cache, cores):
     work = done(
         50,
         read_bytes=5000,
-        served=(30, 0, 15, 5),
+        served=(30, 0, 0, 15, 5),
         counts={"prepared": 45, "staged": 7, "skipped": 2, "damaged": 1},
         place=50,
     )

@@ -95,7 +95,8 @@ def test_it_stops_when_there_is_no_more_room(picture_folder, name, monkeypatch):
 )
 def test_it_is_full_when_no_form_has_room(bytes_, budget, full):
     """Payloads of 100 bytes."""
-    forms = ("encoded", "decoded")
+    forms = ("encoded", "decoded", "recoded")
+    bytes_, budget = (*bytes_, 0), (*budget, 0)
     holds = {
         "bytes": dict(zip(forms, bytes_, strict=True)),
         "payloads": {form: held // 100 for form, held in zip(forms, bytes_, strict=True)},

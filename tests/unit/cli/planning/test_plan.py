@@ -140,7 +140,7 @@ def test_a_script_is_planned_as_it_is_with_torchs_own_loader(analyzed):
         1 / (1 / 900 + 7e-3)
     )
     shown = words(RUN.invoke(app, ["plan", "--profile", str(analyzed)]))
-    assert "model torch split, encoded-decoded-augmented - samples/s" in shown
+    assert "model torch split, encoded-(recoded-)decoded-augmented - samples/s" in shown
 
 
 def test_what_changes_a_script_is_predicted(analyzed):
@@ -216,10 +216,10 @@ def test_a_bad_plan_is_one_line_and_status_2(saved, arguments, message):
 
 
 def test_a_profile_of_another_version_is_one_line_and_status_2(saved):
-    saved.write_text(json.dumps({**json.loads(saved.read_text()), "version": 2}))
+    saved.write_text(json.dumps({**json.loads(saved.read_text()), "version": 3}))
     result = RUN.invoke(app, ["plan", "--profile", str(saved)])
     assert result.exit_code == 2
     assert result.stderr == (
-        f"seneca plan: {saved}: a profile of version 2, and this Seneca reads version 3: "
+        f"seneca plan: {saved}: a profile of version 3, and this Seneca reads version 4: "
         "measure again with `seneca profile`\n"
     )

@@ -328,7 +328,7 @@ def test_jobs_that_run_are_published(picture_folder, tmp_path):
             for (metric, more), n in found.items()
             if metric == "seneca_served_samples_total" and labels < more
         ]
-        assert len(served) == 4 and sum(served) == number
+        assert len(served) == 5 and sum(served) == number
 
 
 # --- what asks for them

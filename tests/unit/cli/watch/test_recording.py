@@ -48,7 +48,7 @@ def test_a_point_has_rates_by_form_and_stalls_by_cause():
 def test_memory_is_by_form():
     (track,) = recorded(*steady(2)).caches.values()
     mib = 1 << 20
-    assert track.name == "demo" and track.points == [(16 * mib, 16 * mib, 16 * mib, 64 * mib)] * 2
+    assert track.name == "demo" and track.points == [(16 * mib, 0, 16 * mib, 16 * mib, 64 * mib)] * 2
 
 
 def test_a_job_that_comes_later_has_no_points_before():

@@ -200,7 +200,7 @@ def test_json_has_an_entry_for_each_job_and_each_cache():
         {"decode": 0.24, "cores": 0.05, "storage": 0.02, "augment": 0.004}
     )
     assert first["served"] == pytest.approx(
-        {"storage": 0.01, "encoded": 0.04, "recoded": 0, "decoded": 0.2, "augmented": 0.75}
+        {"storage": 0.01, "encoded": 0.04, "decoded": 0.2, "augmented": 0.75}
     )
     assert (first["epoch"], first["place"], first["places"], first["threads"]) == (12, 450, 1000, 4)
     assert (second["name"], second["delivered"], second["prepared"], second["idle"]) == (
