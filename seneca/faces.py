@@ -55,6 +55,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         key: str | None = None,
         job: str | None = None,
         device: str | torch.device | None = None,
+        uint8_batches: bool | None = None,
         check_every: CheckEvery = 4096,
         keep: bool | float | str | None = None,
         verify_files: Any = "epoch",
@@ -101,6 +102,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 other process is a run by itself. Each copy made for other jobs reaches a run once.
             device: Where batches go, for example ``"cuda"``. Each batch is copied while the one before is in
                 use. None: batches stay where they are made.
+            uint8_batches: Whether the native path makes uint8 batches, a quarter of float32's bytes, which
+                are normalised later. With ``device`` this happens on the device, in the same numbers. Without
+                it, :attr:`normalizer` does it in the training step. None: on a GPU, if the transform and
+                ``collate_fn`` permit; :meth:`explain` says why not. True: always, or a ``ValueError``.
             check_every: One of so many samples served from the cache is made again and compared; more of them
                 until enough samples have agreed. If one differs, the jobs of the cache stop sharing, and one
                 warning names it. ``stats()`` counts checks and differences. ``"first"``: a sample is taken
@@ -135,6 +140,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self.key = key
         self.job = job
         self.device = device
+        self.uint8_batches = uint8_batches
         self.check_every = check_every
         self.keep = keep
         self.verify_files = verify_files
@@ -196,6 +202,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     @abstractmethod
     def stats(self) -> dict[str, Any]:
         """Counters of this loader so far."""
+
+    @property
+    @abstractmethod
+    def normalizer(self) -> torch.nn.Module:
+        """What is left to do of a batch's pictures in the training step."""
 
     @abstractmethod
     def diagnose(self) -> Any:

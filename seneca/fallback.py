@@ -6,6 +6,8 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
+import torch
+
 from seneca import faces
 from seneca._runtime.enabled import off_because
 from seneca._runtime.warn import warn
@@ -48,6 +50,11 @@ class DataLoader(faces.DataLoader[_T_co]):
     def stats(self) -> dict[str, Any]:
         """An empty dict, because torch's loader counts nothing. A script that asks for it still runs."""
         return {}
+
+    @property
+    def normalizer(self) -> torch.nn.Module:
+        """A module that returns what it gets, because torch's batches are complete."""
+        return torch.nn.Identity()
 
     def diagnose(self) -> Diagnosis:
         """The epoch that began last. Why the training loop waits is not known, because nothing is measured.

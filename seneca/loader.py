@@ -29,11 +29,13 @@ from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
 from seneca.epochs.samplers import Kind, seed_of
 from seneca.identity import Memory
+from seneca.native.byte_batches import Travel, travel_of
 from seneca.native.collate import collates_plainly, who_collates
 from seneca.native.device import CopiedAhead, check_device
 from seneca.native.explained import native_text, seed_text
 from seneca.native.init_fn import can_be_left_out, only_seeds
 from seneca.native.iterator import NativeIterator
+from seneca.native.normalizer import Normalizer
 from seneca.native.session import Session
 from seneca.options import AutoWorkers, Options
 from seneca.tuning.diagnosis import NOTHING_TO_SAY, Diagnosis
@@ -103,6 +105,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         self._memory = Memory()
         self._iterates_in = os.getpid()
         self._has_reported_stream = False
+        self._normalizer: Normalizer | None = None
 
     @property
     def _device(self) -> torch.device | None:
@@ -153,6 +156,8 @@ class DataLoader(faces.DataLoader[_T_co]):
 
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
+            if self.uint8_batches:
+                self._travel(None, NO_INDICES).required()
             if self.cache is not None and not self._has_reported_stream:
                 self._has_reported_stream = True
                 logger.info("torch loads this, without sharing: %s", NO_INDICES)
@@ -168,6 +173,8 @@ class DataLoader(faces.DataLoader[_T_co]):
                 self._session.warn(NOT_CALLED)
             inputs = self._inputs(support)
             return NativeIterator(self, self._session, inputs)
+        if self.uint8_batches:
+            self._travel(support, reason).required()
         if self.on_error == "skip":
             self._session.warn(f"on_error='skip' is the native path's; here what fails raises: {reason}")
         if self._options.channels_last:
@@ -263,7 +270,57 @@ class DataLoader(faces.DataLoader[_T_co]):
         return TrackedBatches(planned, lambda loader: loader._drawn_batches(planned), self)
 
     def _inputs(self, support: Support) -> Any:
-        return self._session.inputs(support, self._options, pinned=self._pins, is_planned=self._plans_order())
+        travel = self._travel(support, None)
+        if self.uint8_batches:
+            travel.required()
+        return self._session.inputs(
+            support, self._options, pinned=self._pins, is_planned=self._plans_order(), travel=travel
+        )
+
+    def _travel(self, support: Support | None, not_native_because: str | None) -> Travel:
+        """How batches leave the threads. The same normaliser serves as long as it has to do the same."""
+        travel = travel_of(self, self._device, support, not_native_because)
+        if repr(self._normalizer) != repr(travel.normalizer):
+            self._normalizer = travel.normalizer
+        return travel._replace(normalizer=self._normalizer)
+
+    @property
+    def normalizer(self) -> torch.nn.Module:
+        """What is left to do of a batch's pictures, as a module for the training step.
+
+        With ``uint8_batches=True`` and without ``device``, it makes of a uint8 batch on any device what the
+        transform would make: scaled, normalised, in the transform's type. Otherwise batches are complete, and
+        it returns what it gets. It pickles. It is the same object in every epoch as long as the transform
+        stays.
+
+        Raises:
+            ValueError: With ``uint8_batches=True``: batches cannot be uint8; the message says why.
+
+        Example:
+            >>> import tempfile, seneca
+            >>> from seneca import transforms as T
+            >>> from seneca.testing import make_pictures
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> _ = make_pictures(folder.name, count=6, classes=2)
+            >>> normalised = T.Compose([T.Resize((8, 8)), T.Normalize((0.5,) * 3, (0.25,) * 3)])
+            >>> train = seneca.ImageFolder(folder.name, transform=normalised)
+            >>> loader = seneca.DataLoader(train, batch_size=4, cache=None, uint8_batches=True)
+            >>> for images, labels in loader:
+            ...     print(images.dtype, loader.normalizer(images).dtype)
+            torch.uint8 torch.float32
+            torch.uint8 torch.float32
+            >>> folder.cleanup()
+        """
+        if not self.uint8_batches or self._device is not None:
+            return torch.nn.Identity()
+        if self._normalizer is None:
+            if isinstance(self.dataset, IterableDataset):
+                travel = self._travel(None, NO_INDICES)
+            else:
+                support = self._grade()
+                travel = self._travel(support, self._not_native_because(support))
+            travel.required()
+        return torch.nn.Identity() if self._normalizer is None else self._normalizer
 
     def _plans_order(self) -> bool:
         """Whether Seneca knows which samples an epoch has, and may change their order for copies."""
@@ -301,7 +358,7 @@ class DataLoader(faces.DataLoader[_T_co]):
             that have the same class and length, and are not shared.
         """
         if isinstance(self.dataset, IterableDataset):
-            return f"not shared: {NO_INDICES}"
+            return "; ".join([f"not shared: {NO_INDICES}", *self._how_travels(None, NO_INDICES)])
         support = self._grade()
         reason = self._not_native_because(support)
         if reason is None:
@@ -321,7 +378,13 @@ class DataLoader(faces.DataLoader[_T_co]):
             first += self._of_seed() + ("" if is_planned else order_text(self._orders()[1], self.share))
         if support.name == "native":
             first += f"; loaded by torch's workers, because {reason}"
+        first = "; ".join([first, *self._how_travels(support, reason)])
         return "\n".join([first, *more])
+
+    def _how_travels(self, support: Support | None, not_native_because: str | None) -> list[str]:
+        """Describe how batches leave the threads, if uint8 ones are wanted."""
+        text = self._travel(support, not_native_because).describe(self._device)
+        return [text] if text else []
 
     def _besides(self, support: Support) -> list[str]:
         """Describe what of the user's code is used on the native path."""
@@ -332,7 +395,7 @@ class DataLoader(faces.DataLoader[_T_co]):
             found.append(who_collates(self, support))
         if self.worker_init_fn is not None:
             found.append(NOT_CALLED)
-        return found
+        return found + self._how_travels(support, None)
 
     def _of_seed(self) -> str:
         """Describe with which jobs exact copies are shared; empty: copies are not exact."""

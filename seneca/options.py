@@ -235,6 +235,13 @@ def _check_memory_format(value: Any) -> None:
         raise ValueError(f"memory_format is {' or '.join(MEMORY_FORMATS)}, but got {value!r}")
 
 
+def _check_uint8_batches(value: Any) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(
+            f"uint8_batches is True, False, or None for uint8 batches on a GPU if possible, but got {value!r}"
+        )
+
+
 def _check_check_every(value: Any) -> None:
     if value is not None and value != "first" and (type(value) is not int or value < 1):
         raise ValueError(
@@ -369,6 +376,16 @@ class Options:
         doc="""Where batches go, for example ``"cuda"``. Each batch is copied while the one before is in
             use. None: batches stay where they are made.""",
         row='`"cuda"`: copy each batch there, from page-locked memory, while the batch before is in use',
+    )
+    uint8_batches: bool | None = option(
+        None,
+        doc="""Whether the native path makes uint8 batches, a quarter of float32's bytes, which are normalised
+            later. With ``device`` this happens on the device, in the same numbers. Without it,
+            :attr:`normalizer` does it in the training step. None: on a GPU, if the transform and
+            ``collate_fn`` permit; :meth:`explain` says why not. True: always, or a ``ValueError``.""",
+        row="""copy pixels to the device and [normalise them there](docs/tuning.md#uint8_batches); `None`: on
+            a GPU, if possible""",
+        check=_check_uint8_batches,
     )
     check_every: CheckEvery = option(
         CHECK_EVERY,

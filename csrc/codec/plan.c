@@ -216,6 +216,8 @@ int sn_plan_check(const sn_plan *plan)
             return SN_E_PLAN;
     if (plan->decode > SN_DECODE_FAST || plan->apply_orientation > 1)
         return SN_E_PLAN;
+    if (plan->leaves_erasing > 1 || (plan->leaves_erasing && plan->erase.noise == SN_NOISE_VALUES))
+        return SN_E_PLAN; /* a number for each value of a rectangle would be as large as the picture */
     if (plan->is_pair > 1 || plan->mask_dtype > SN_MASK_INT64 || (plan->is_pair && plan->apply_orientation))
         return SN_E_PLAN; /* a mask's file has no orientation */
     return check_readers_of_boxes(plan) && check_batch(plan) && check_erase(&plan->erase) ? SN_OK : SN_E_PLAN;

@@ -122,11 +122,15 @@ int sn_codec_augment_recoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, 
 int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const sn_view *decoded, uint8_t *out);
 
 /* Normalise, cast and lay out one AUGMENTED picture into its place in the batch, and erase what
- * plan->erase says: 3 * height * width elements of plan->dtype at `out`. The floats are those of
+ * plan->erase says unless plan->leaves_erasing: 3 * height * width elements of plan->dtype at `out`. The floats are those of
  * torchvision's ToTensor and Normalize, bit for bit, rounded once to a half. `rng` is started on
  * SN_STREAM_ERASE; it may be NULL if nothing is erased. */
 void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height, uint32_t width, sn_rng *rng,
                     void *out);
+
+/* Draw what sn_batch_write() would erase, with the same rng, if the plan leaves that to whoever takes the batch:
+ * sn_plan_erasures() of them at `erasures`, those that are not drawn all zero. */
+void sn_batch_draw_erasures(const sn_plan *plan, uint32_t height, uint32_t width, sn_rng *rng, sn_erasure *erasures);
 
 /* Cast the mask of a pair into its place among the batch's masks: sn_plan_mask_bytes() for each pixel. */
 void sn_batch_write_mask(const sn_plan *plan, const uint8_t *mask, uint32_t height, uint32_t width, void *out);

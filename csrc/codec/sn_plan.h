@@ -344,6 +344,12 @@ typedef struct {
     float deviation[3];
 } sn_erase;
 
+/* A rectangle of a picture that is erased, and the number that each channel gets. All zero: there is none. */
+typedef struct {
+    sn_rect rect;
+    float value[3];
+} sn_erasure;
+
 typedef struct {
     uint32_t n_ops;
     uint32_t n_head; /* the first n_head ops are deterministic: their result is DECODED */
@@ -359,6 +365,7 @@ typedef struct {
     float divisor;          /* 255, or 1 to leave 0 ... 255 */
     float mean[3], std[3];
     sn_erase erase;
+    uint32_t leaves_erasing; /* 1: the batch comes with its sn_erasures, and whoever takes it erases. No SN_NOISE_VALUES */
 
     uint32_t is_pair;      /* 1: each sample is a picture and its mask, see mask.h */
     uint32_t mask_dtype;   /* enum sn_mask_dtype: of the batch's masks */
@@ -397,6 +404,14 @@ static inline uint32_t sn_plan_pixel_bytes(const sn_plan *plan)
 static inline uint64_t sn_plan_copy_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
 {
     return (uint64_t)sn_plan_pixel_bytes(plan) * height * width + (plan->has_moves ? sizeof(sn_moves) : 0);
+}
+
+/* How many sn_erasures each sample of a batch has, at most; 0: none is left to whoever takes the batch. */
+static inline uint32_t sn_plan_erasures(const sn_plan *plan)
+{
+    if (!plan->leaves_erasing || plan->erase.probability <= 0)
+        return 0;
+    return plan->erase.most > 0 ? plan->erase.most : 1;
 }
 
 /* How many bytes a pixel of a batch's masks has; 0: there are none. */

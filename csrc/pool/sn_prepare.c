@@ -108,6 +108,11 @@ static void deliver(const sn_context *context, sn_batch_item *place, const uint8
         sn_hosts_put(context->hosts, context->copies, place->item.sample, pixels, sn_context_copy_bytes(context));
     sn_rng_start(&rng, seed_of(context, place), 0, context->epoch, place->item.sample, SN_STREAM_ERASE);
     sn_batch_write(context->plan, pixels, context->height, context->width, &rng, out);
+    if (sn_plan_erasures(context->plan)) {
+        size_t first = (size_t)(place - place->batch->places) * sn_plan_erasures(context->plan);
+
+        sn_batch_draw_erasures(context->plan, context->height, context->width, &rng, place->batch->erasures + first);
+    }
     if (context->beside_bytes) {
         const uint8_t *behind = pixels + (size_t)3 * context->height * context->width;
         uint8_t *beside = place->batch->beside + (size_t)(place - place->batch->places) * context->beside_bytes;

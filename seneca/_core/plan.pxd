@@ -27,7 +27,10 @@ cdef extern from "codec/sn_plan.h" nogil:
         float std[3]
         sn_erase erase
         uint64_t leaves_above
-        uint32_t is_pair, mask_dtype, has_moves, leaves_damaged
+        uint32_t leaves_erasing, is_pair, mask_dtype, has_moves, leaves_damaged
+
+    ctypedef struct sn_erasure:
+        pass
 
     ctypedef struct sn_moves:
         uint32_t height, width
@@ -40,6 +43,7 @@ cdef extern from "codec/sn_plan.h" nogil:
     uint32_t sn_plan_pixel_bytes(const sn_plan *plan)
     uint64_t sn_plan_copy_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
     uint32_t sn_plan_mask_bytes(const sn_plan *plan)
+    uint32_t sn_plan_erasures(const sn_plan *plan)
 
 
 cdef extern from "codec/sn_codec.h" nogil:
@@ -132,3 +136,4 @@ cdef class Plan:
     cdef readonly uint32_t height, width  # of AUGMENTED; 0 where they depend on the picture
     cdef readonly uint64_t copy_bytes     # of AUGMENTED
     cdef readonly uint64_t beside_bytes   # of what goes beside one sample of a batch: a mask, or how it was moved
+    cdef readonly uint64_t erasure_bytes  # of the erasures of one sample that are left to whoever takes the batch

@@ -10,6 +10,8 @@ class Plan:
     def copy_bytes(self) -> int: ...
     @property
     def beside_bytes(self) -> int: ...
+    @property
+    def erasure_bytes(self) -> int: ...
     def __init__(
         self,
         ops: Sequence[tuple[str, dict[str, Any]]],
@@ -21,6 +23,7 @@ class Plan:
         *,
         scale: bool = True,
         erase: dict[str, Any] | None = None,
+        leaves_erasing: bool = False,
         decode: str = "exact",
         apply_orientation: bool = False,
         mask: str | None = None,

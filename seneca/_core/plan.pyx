@@ -41,6 +41,8 @@ cdef class Plan:
             (three numbers) normal noise around it, a number for each value; with
             ``noise="colours"`` one for each channel of a box. ``count``: the fewest and the most
             boxes.
+        leaves_erasing: Whether batches come with their ``sn_erasure``, for others to erase with. Not with a number
+            for each value.
         decode: ``"exact"``, or ``"fast"`` for fewer operations and slightly other pixels.
         apply_orientation: Turn pictures as their EXIF orientation says.
         mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``. None:
@@ -54,7 +56,7 @@ cdef class Plan:
     """
 
     def __init__(self, ops, n_head, dtype, channels_last, mean, std, *, scale=True, erase=None,
-                 decode="exact", apply_orientation=False, mask=None, moves=False,
+                 leaves_erasing=False, decode="exact", apply_orientation=False, mask=None, moves=False,
                  leaves_damaged=False, leaves_above=None):
         cdef size_t k
         memset(&self.value, 0, sizeof(sn_plan))
@@ -83,6 +85,7 @@ cdef class Plan:
                 fill_op(&self.value.ops[k], kind, arguments)
             if erase is not None:
                 fill_erase(&self.value.erase, erase)
+            self.value.leaves_erasing = bool(leaves_erasing)
         except OverflowError as error:
             raise PlanError(f"a number is negative or too large: {ops!r}") from error
         if sn_plan_check(&self.value) != SN_OK:
@@ -94,6 +97,7 @@ cdef class Plan:
         self.beside_bytes = <uint64_t>self.height * self.width * sn_plan_mask_bytes(&self.value)
         if moves:
             self.beside_bytes = sizeof(sn_moves)
+        self.erasure_bytes = sn_plan_erasures(&self.value) * sizeof(sn_erasure)
 
     def output_size(self):
         """``(height, width)`` of every AUGMENTED picture.

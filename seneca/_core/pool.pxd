@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from seneca._core.codec cimport sn_view
 from seneca._core.member cimport Member, atomic_uint32, sn_member
 from seneca._core.participant cimport sn_item, sn_offer
-from seneca._core.plan cimport Plan, sn_plan
+from seneca._core.plan cimport Plan, sn_erasure, sn_plan
 from seneca._core.remote cimport Hosts, Remote, sn_hosts, sn_remote
 from seneca._core.segment cimport sn_segment
 
@@ -77,6 +77,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint32_t n_places
         uint8_t *out
         uint8_t *beside
+        sn_erasure *erasures
 
     ctypedef struct sn_batch_sums:
         uint32_t served[5]
@@ -171,7 +172,7 @@ cdef class Stream:
     cdef uint64_t n_samples    # that have files
     cdef int owner             # the process that has the threads
     cdef sn_pool *open(self) except NULL
-    cdef Batch draw_with_offers(self, out, beside, given, turns)
+    cdef Batch draw_with_offers(self, out, others, given, turns)
     cdef bint end(self, int patience_ms)
     cdef object leave_behind(self)
 

@@ -29,6 +29,14 @@ cdef enum:
 cdef list left_behind = []  # streams with a thread that hangs; no module's end takes it away
 
 
+cdef uint8_t *memory_of(array, uint64_t least) except NULL:
+    """The memory of an array that has so many bytes at least, and is not empty."""
+    cdef uint8_t[::1] flat = array.reshape(-1).view(np.uint8)
+    if <uint64_t>flat.shape[0] < least:
+        raise ValueError(f"what goes beside the pictures has {flat.shape[0]} bytes, but needs {least}")
+    return &flat[0]
+
+
 cdef int give_back() except -1:
     """Give back what was left behind for threads that hung, as far as these have come back."""
     cdef Stream stream
@@ -173,20 +181,21 @@ cdef class Stream:
                 rc = sn_copy_wait_turn(&self.awaited, self.pool, self.member.handle, timeout_ms)
         return rc == 0
 
-    def draw(self, out, beside=None):
+    def draw(self, out, *others):
         """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order.
 
-        Masks of pairs, or how pictures were moved, are written into ``beside`` likewise. What earlier batches left to be
-        kept is offered on the way. Either the batch is under way when this returns, or nothing was drawn.
+        Into ``others`` goes likewise what the plan makes besides, in this order: masks of pairs, or how pictures were
+        moved; then erasures. What earlier batches left to be kept is offered on the way. Either the batch is under way
+        when this returns, or nothing was drawn.
 
         Returns:
             The batch, as long as ``out`` or, where the epoch has no more, shorter; None where it is drawn through.
         """
         with self.lock:
             self.open()
-            return self.draw_with_offers(out, beside, None, None) if self.member.left else None
+            return self.draw_with_offers(out, others, None, None) if self.member.left else None
 
-    def draw_given(self, out, samples, turns, beside=None):
+    def draw_given(self, out, samples, turns, *others):
         """The same of these samples, uint32, for a member that is given them. No ``copies`` are noted.
 
         Args:
@@ -196,7 +205,7 @@ cdef class Stream:
             raise IndexError(int(samples.max()))
         with self.lock:
             self.open()
-            return self.draw_with_offers(out, beside, samples, turns)
+            return self.draw_with_offers(out, others, samples, turns)
 
     def flush(self):
         """Offer what the last batches left to be kept; no draw follows that would."""
@@ -204,17 +213,16 @@ cdef class Stream:
         with self.lock:
             self.open()
             if self.offers.n:
-                batch = self.draw_with_offers(np.empty(0, np.uint8), np.empty(0, np.uint8), None, None)
+                batch = self.draw_with_offers(np.empty(0, np.uint8), (), None, None)
                 while not batch.wait(FLUSH_MS):
                     pass
                 batch.done()
 
-    cdef Batch draw_with_offers(self, out, beside, given, turns):
+    cdef Batch draw_with_offers(self, out, others, given, turns):
         cdef uint8_t[::1] flat = out.reshape(-1).view(np.uint8)
         cdef uint64_t room = <uint64_t>flat.shape[0] // self.context.item_bytes
         cdef uint32_t wanted = <uint32_t>min(room, <uint64_t>(self.member.left if given is None else len(given)))
         cdef uint32_t[::1] samples
-        cdef uint8_t[::1] flat_beside
         cdef const uint64_t[::1] of_draws
         cdef const uint64_t *first_turn = NULL
         cdef uint32_t nothing, *indices = &nothing
@@ -222,17 +230,17 @@ cdef class Stream:
         cdef int rc
         # All that may fail comes first: what is drawn is submitted.
         batch = Batch.__new__(Batch, self, wanted, self.offers.n)
-        batch.out = out, beside
+        batch.out = out, others
         batch.indices = np.empty(wanted, np.uint32) if given is None else np.array(given, np.uint32)
         if wanted:
             samples = batch.indices
             indices = &samples[0]
             batch.handle.out = &flat[0]
+            rest = iter(others)
             if self.context.beside_bytes:
-                flat_beside = beside.reshape(-1).view(np.uint8)
-                if <uint64_t>flat_beside.shape[0] < wanted * self.context.beside_bytes:
-                    raise ValueError(f"beside has {flat_beside.shape[0]} bytes, for {wanted} samples")
-                batch.handle.beside = &flat_beside[0]
+                batch.handle.beside = memory_of(next(rest), wanted * self.context.beside_bytes)
+            if self.plan.erasure_bytes:
+                batch.handle.erasures = <sn_erasure *>memory_of(next(rest), wanted * self.plan.erasure_bytes)
             if given is not None:
                 of_draws = turns
                 first_turn = &of_draws[0]

@@ -17,11 +17,12 @@ import torch
 
 from seneca.transforms._apply import NUMPY_TYPES, array_of
 
-__all__ = ["BatchBuffers", "Buffer"]
+__all__ = ["ERASURE_BYTES", "BatchBuffers", "Buffer"]
 
 SPARE = 2  # mappings kept beyond those under way
 # What sys.getrefcount() returns for a mapping that only this pool's list, the loop and the call hold.
 ONLY_OURS = 3
+ERASURE_BYTES = 28  # top, left, height and width; then three floats
 ALIGNED = 64  # bytes: masks begin at a multiple of this
 
 
@@ -30,15 +31,18 @@ class Buffer(NamedTuple):
 
     Attributes:
         tensor: The pictures.
-        arrays: The same as the core writes them; after them the masks, or the moves.
+        arrays: The same as the core writes them; after them the masks, or the moves; then the erasures.
         masks: The masks of pairs, (samples, 1, height, width); None: there are none.
         moves: How pictures were moved that have boxes, uint32 (samples, n); None: not wanted.
+        erasures: What is to be erased of the pictures, as the core's ``sn_erasure``: int32 (samples, n, 7).
+            None: nothing is, or the core erases.
     """
 
     tensor: torch.Tensor
     arrays: tuple[np.ndarray, ...]
     masks: torch.Tensor | None = None
     moves: np.ndarray | None = None
+    erasures: torch.Tensor | None = None
 
 
 class BatchBuffers:
@@ -53,6 +57,7 @@ class BatchBuffers:
         pinned: Whether to take page-locked memory, from which a GPU copies directly.
         masks: Of pairs: the dtype of their masks. None: there are none.
         moves: How many numbers say how a picture was moved; 0: none do.
+        erasures: How many rectangles of a picture are erased by whoever takes the batch, at the most.
 
     Example:
         >>> half = {"dtype": torch.float16, "channels_last": True}
@@ -73,12 +78,14 @@ class BatchBuffers:
         pinned: bool,
         masks: torch.dtype | None = None,
         moves: int = 0,
+        erasures: int = 0,
     ) -> None:
         channels, height, width = shape
         self._shapes = [((height, width, channels) if channels_last else shape, dtype)]
         if masks is not None:
             self._shapes.append(((1, height, width), masks))
         self._moves = moves
+        self._erasures = erasures
         self._channels_last = channels_last
         self._most = at_once + SPARE
         self._pinned = pinned
@@ -93,10 +100,16 @@ class BatchBuffers:
         else:
             tensors, arrays = self._in_one_mapping(shapes)
         pictures = tensors[0].permute(0, 3, 1, 2) if self._channels_last else tensors[0]
+        moves = erasures = None
         if self._moves:
             moves = np.empty((samples, self._moves), np.uint32)
-            return Buffer(pictures, (*arrays, moves), moves=moves)
-        return Buffer(pictures, tuple(arrays), tensors[1] if len(tensors) > 1 else None)
+            arrays.append(moves)
+        if self._erasures:  # some bytes a sample, in memory of their own
+            shape = samples, self._erasures, ERASURE_BYTES // 4
+            erasures = torch.empty(shape, dtype=torch.int32, pin_memory=self._pinned, device="cpu")
+            arrays.append(array_of(erasures))
+        masks = tensors[1] if len(tensors) > 1 else None
+        return Buffer(pictures, tuple(arrays), masks, moves, erasures)
 
     def _in_one_mapping(self, shapes: list[Any]) -> tuple[list[torch.Tensor], list[np.ndarray]]:
         """Tensors of these shapes, one behind the other in a mapping, and arrays of the same memory."""

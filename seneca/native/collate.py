@@ -22,7 +22,7 @@ from seneca.data.tv_boxes import Targets
 from seneca.epochs.generators import fixed_generators
 from seneca.native.mixing import mixing_of
 
-__all__ = ["Collation", "PictureView", "collates_plainly", "who_collates"]
+__all__ = ["Collation", "PictureView", "collates_plainly", "mixes", "who_collates"]
 
 
 class PictureView(torch.Tensor):
@@ -98,9 +98,14 @@ def collates_plainly(loader: Any, support: Support) -> bool:
 
 def who_collates(loader: Any, support: Support) -> str:
     """Describe who runs the user's functions."""
-    if _mixing_of(loader, support) is None:
+    if not mixes(loader, support):
         return "collate_fn and target_transform are called in this process"
     return "collate_fn is MixUp or CutMix, which is computed in the batch's own memory"
+
+
+def mixes(loader: Any, support: Support) -> bool:
+    """Whether ``collate_fn`` is MixUp or CutMix, which is computed in the batch's own memory."""
+    return _mixing_of(loader, support) is not None
 
 
 def _mixing_of(loader: Any, support: Support) -> Callable[[torch.Tensor, Any], Any] | None:

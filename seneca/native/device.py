@@ -1,11 +1,13 @@
 """Copies each batch to a GPU while the training loop uses the batch before.
 
-The copies run from page-locked memory, on a stream of their own, one batch ahead. The training loop's stream
-waits for the copy of a batch before it uses the batch.
+The copies run from page-locked memory, on a stream of their own, one batch ahead. A batch that travels as
+bytes is normalised on the same stream, behind its copy. The training loop's stream waits for both before it
+uses the batch.
 """
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +16,8 @@ import torch
 
 from seneca._runtime.turns import turn
 from seneca.epochs.progress import EpochProgress
+from seneca.native.byte_batches import Unfinished, finished
+from seneca.native.normalizer import Normalizer
 
 __all__ = ["CopiedAhead", "check_device", "moved"]
 
@@ -78,6 +82,7 @@ class CopiedAhead:
         self._device = device
         self._progress = progress or EpochProgress()
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._normalizer: tuple[Normalizer, Normalizer] | None = None  # that of batches, and its copy there
         self._next: tuple[Any, BaseException | None] | None = None  # under way: a batch, or an error
         self._turn = threading.RLock()
 
@@ -113,10 +118,23 @@ class CopiedAhead:
         try:
             batch = next(self._batches)
             if self._stream is None:
-                batch = moved(batch, self._device)
+                batch = self._there(batch)
             else:
                 with torch.cuda.stream(self._stream):
-                    batch = moved(batch, self._device)
+                    batch = self._there(batch)
             self._next = batch, None
         except (Exception, StopIteration) as error:
             self._next = None, error
+
+    def _there(self, batch: Any) -> Any:
+        """A batch on the device, complete.
+
+        What is allocated here belongs to the current stream. Bytes and constants are used on this stream
+        alone. Therefore their memory may be used again in its order. The loop's stream uses the rest.
+        """
+        if not isinstance(batch, Unfinished):
+            return moved(batch, self._device)
+        if self._normalizer is None or self._normalizer[0] is not batch.normalizer:
+            self._normalizer = batch.normalizer, copy.deepcopy(batch.normalizer).to(self._device)
+        data, erasures = moved((batch.data, batch.erasures), self._device)
+        return finished(data, self._normalizer[1], erasures)

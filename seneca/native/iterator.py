@@ -23,7 +23,8 @@ from seneca.data.stages import names_of_exact
 from seneca.data.support import Support
 from seneca.data.traits import Traits
 from seneca.epochs.plan import EpochPlan
-from seneca.native.buffers import BatchBuffers
+from seneca.native.buffers import ERASURE_BYTES, BatchBuffers
+from seneca.native.byte_batches import unfinished
 from seneca.native.collate import Collation, collates_plainly
 from seneca.native.fetchers import Fetchers
 from seneca.native.planned_order import PlannedOrder
@@ -105,6 +106,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             self._pins = inputs.pinned
         height, width = pipeline.output_size
         self._copy_bytes = pipeline.plan.copy_bytes
+        self._travel = inputs.travel
         self._in_hand = 0  # samples of the batch that the training loop has
         self._prefetcher = self._source.prefetcher(
             stream,
@@ -117,6 +119,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
                 pinned=inputs.pinned,
                 masks=None if pipeline.mask is None else getattr(torch, pipeline.mask),
                 moves=pipeline.plan.beside_bytes // 4 if pipeline.moves else 0,
+                erasures=pipeline.plan.erasure_bytes // ERASURE_BYTES,
             ),
             decode=functools.partial(_decoded, support),
             path_of=lambda index, of_mask: files.path_of(index, of_mask=of_mask),
@@ -245,7 +248,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         session = self._session
         try:
             ready = next(self._prefetcher)
-            data = self._collated(ready)
+            data = self._as_it_travels(ready, self._collated(ready))
         except (StopIteration, pool.StreamClosed) as end:
             if self._recorder is not None and isinstance(end, StopIteration):
                 self._recorder.out_of_turn = self._prefetcher.out_of_turn
@@ -281,6 +284,15 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         moves = None if ready.out.moves is None else ready.out.moves[:count]
         data = self._collation(pictures, ready.indices, place, masks, moves)
         return pin_memory(data) if self._pins else data
+
+    def _as_it_travels(self, ready: Ready, data: Any) -> Any:
+        """A batch, or what :class:`CopiedAhead` makes one of."""
+        if self._travel.normalizer is None or not self._travel.on_device:
+            return data
+        erasures = ready.out.erasures
+        if erasures is not None:
+            erasures = erasures[: len(ready.indices)]
+        return unfinished(data, self._travel.normalizer, erasures)
 
     def _note_distrust(self) -> None:
         """Record served samples that differed when made again. Stop sharing if the cache is distrusted."""

@@ -24,6 +24,7 @@ from seneca.data.support import Support
 from seneca.data.suspects import Suspects
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
+from seneca.native.byte_batches import COMPLETE, Travel, of_bytes
 from seneca.native.prefetch import Counts
 from seneca.options import AutoWorkers, Options
 from seneca.tuning.controller import SplitController
@@ -44,6 +45,7 @@ class Inputs(NamedTuple):
         pinned: Whether batches are in page-locked memory.
         remote: The memory of other hosts; None: there is none.
         is_planned: Whether the plan knows the order of the epoch.
+        travel: How batches leave the threads.
     """
 
     support: Support
@@ -52,6 +54,7 @@ class Inputs(NamedTuple):
     pinned: bool
     remote: RemoteCache | None
     is_planned: bool
+    travel: Travel = COMPLETE
 
 
 class Session:
@@ -162,13 +165,22 @@ class Session:
             return None
         return self._given_up[1]
 
-    def inputs(self, support: Support, options: Options, *, pinned: bool, is_planned: bool) -> Inputs:
+    def inputs(
+        self,
+        support: Support,
+        options: Options,
+        *,
+        pinned: bool,
+        is_planned: bool,
+        travel: Travel = COMPLETE,
+    ) -> Inputs:
         """Join the cache that ``options`` name, for an epoch that begins.
 
         Args:
             support, options: Of the loader.
             pinned: Whether batches are in page-locked memory.
             is_planned: Whether the epoch may take copies of other jobs in place of its samples.
+            travel: How batches leave the threads.
 
         Raises:
             NoSpaceError: There is no room for the cache: the user has asked for too much.
@@ -182,7 +194,9 @@ class Session:
         if cache is not None and pipeline is not None:
             exchanges = is_planned and options.share == "augmented" and not pipeline.deterministic
             note_user(cache, self, pipeline.augmented_fingerprint if exchanges else 0)
-        return Inputs(support, options, cache, pinned, self.remote, is_planned)
+        if travel.normalizer is not None:
+            support = of_bytes(support)
+        return Inputs(support, options, cache, pinned, self.remote, is_planned, travel)
 
     def sharing(self, inputs: Inputs, sequence: tuple[Any, ...], epoch: int) -> dict[str, Any]:
         """What a :class:`Stream` needs of other hosts that share its exact copies.

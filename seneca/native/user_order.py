@@ -209,8 +209,8 @@ class UserOrderPrefetcher(Prefetcher):
             buffer = self._buffers(size or 1)
             batch = None
             if size:
-                pictures, *masks = buffer.arrays
-                batch = self._stream.draw_given(pictures, given.samples, given.turns, *masks)
+                pictures, *others = buffer.arrays
+                batch = self._stream.draw_given(pictures, given.samples, given.turns, *others)
             under_way = UserBatchUnderWay(batch, buffer, size)
             under_way.given = given
             if self._source.recorder is not None and batch is not None:

@@ -109,6 +109,8 @@ class Pipeline:
         moves: Whether batches say how each picture was moved, because there are boxes to move likewise. Then
             there is no head: DECODED is the whole picture, whose size the boxes need.
         boxes: What distinguishes the boxes that a step reads from others; None: no step reads any.
+        leaves_erasing: Whether batches come with the rectangles that are to be erased, instead of being
+            erased.
         pillow: Pillow's settings, by default those of now. They count for every picture: the native core
             leaves to Pillow what it shall accept, warn of or refuse by them.
     """
@@ -127,6 +129,7 @@ class Pipeline:
     mask: str | None = None
     moves: bool = False
     boxes: str | None = None
+    leaves_erasing: bool = False
     pillow: PillowSettings = field(default_factory=pillow_settings)
 
     @property
@@ -158,6 +161,7 @@ class Pipeline:
             self.std,
             scale=self.scale,
             erase=self.erase,
+            leaves_erasing=self.leaves_erasing,
             decode=self.decode,
             apply_orientation=self.apply_orientation,
             mask=self.mask,

@@ -1,4 +1,4 @@
-/* batch.c -- sn_batch_write() of sn_codec.h: which of its loops run; sn_batch_write_mask(); sn_batch_mix_up(). */
+/* batch.c -- what sn_codec.h has of batches: sn_batch_write(), and which of its loops run; masks; erasures; MixUp. */
 #include <string.h>
 
 #include "../kernels/batch_kernels.h"
@@ -24,8 +24,14 @@ void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t heig
                     void *out)
 {
     write_pixels(plan, augmented, (size_t)height * width, out);
-    if (plan->erase.probability > 0)
+    if (plan->erase.probability > 0 && !plan->leaves_erasing)
         sn_erase_run(plan, rng, height, width, out);
+}
+
+void sn_batch_draw_erasures(const sn_plan *plan, uint32_t height, uint32_t width, sn_rng *rng, sn_erasure *erasures)
+{
+    memset(erasures, 0, sn_plan_erasures(plan) * sizeof *erasures);
+    sn_erase_draw(plan, rng, height, width, erasures);
 }
 
 void sn_batch_write_mask(const sn_plan *plan, const uint8_t *mask, uint32_t height, uint32_t width, void *out)

@@ -55,33 +55,43 @@ static float next_normal(normal *numbers)
     return radius * cosf(angle);
 }
 
+/* The number that each channel of a box gets, or with SN_NOISE_VALUES the mean of its numbers. */
+static void draw_value(const sn_erase *erase, normal *numbers, float value[3])
+{
+    for (int c = 0; c < 3; c++) {
+        float noise = erase->noise == SN_NOISE_COLOURS ? erase->deviation[c] * next_normal(numbers) : 0;
+
+        value[c] = erase->value[c] + noise;
+    }
+}
+
 static void paint(const sn_plan *plan, normal *numbers, const sn_rect *box, uint32_t height, uint32_t width, void *out)
 {
     const sn_erase *erase = &plan->erase;
     size_t step = plan->channels_last ? 3 : 1;
     size_t plane = plan->channels_last ? 1 : (size_t)height * width;
     uint32_t element[3];
+    float value[3];
 
-    for (int c = 0; c < 3; c++) {
-        float noise = erase->noise == SN_NOISE_COLOURS ? erase->deviation[c] * next_normal(numbers) : 0;
-
-        element[c] = sn_element(plan->dtype, erase->value[c] + noise);
-    }
+    draw_value(erase, numbers, value);
+    for (int c = 0; c < 3; c++)
+        element[c] = sn_element(plan->dtype, value[c]);
     for (uint32_t y = box->top; y < box->top + box->height; y++)
         for (uint32_t x = box->left; x < box->left + box->width; x++)
             for (size_t c = 0; c < 3; c++) {
                 size_t place = ((size_t)y * width + x) * step + c * plane;
 
                 if (erase->noise == SN_NOISE_VALUES) {
-                    float value = erase->value[c] + erase->deviation[c] * next_normal(numbers);
+                    float noisy = erase->value[c] + erase->deviation[c] * next_normal(numbers);
 
-                    element[c] = sn_element(plan->dtype, value);
+                    element[c] = sn_element(plan->dtype, noisy);
                 }
                 sn_element_put(plan->dtype, out, place, element[c]);
             }
 }
 
-void sn_erase_run(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t width, void *out)
+/* Erase at `out`, or with NULL write down what would be erased. */
+static void run(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t width, void *out, sn_erasure *erasures)
 {
     const sn_erase *erase = &plan->erase;
     normal numbers = {rng, false, 0};
@@ -92,7 +102,24 @@ void sn_erase_run(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t wi
         return;
     if (erase->fewest < erase->most)
         n_boxes = erase->fewest + sn_rng_below(rng, erase->most - erase->fewest + 1);
-    for (uint32_t k = 0; k < n_boxes; k++)
-        if (draw_box(erase, rng, height, width, n_boxes, &box))
+    for (uint32_t k = 0; k < n_boxes; k++) {
+        if (!draw_box(erase, rng, height, width, n_boxes, &box))
+            continue;
+        if (out != NULL) {
             paint(plan, &numbers, &box, height, width, out);
+            continue;
+        }
+        erasures->rect = box;
+        draw_value(erase, &numbers, erasures++->value);
+    }
+}
+
+void sn_erase_run(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t width, void *out)
+{
+    run(plan, rng, height, width, out, NULL);
+}
+
+void sn_erase_draw(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t width, sn_erasure *erasures)
+{
+    run(plan, rng, height, width, NULL, erasures);
 }

@@ -25,4 +25,7 @@
 /* `out`: the picture's 3 * height * width elements, written already. */
 void sn_erase_run(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t width, void *out);
 
+/* The same rectangles and numbers, for others to erase with: one after the other from `erasures` on. */
+void sn_erase_draw(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t width, sn_erasure *erasures);
+
 #endif
