@@ -12,9 +12,11 @@ training step is empty, so the loaders are the limit. The CPU time that a sample
 it, and moves less than samples/s when something else runs on the machine. With ``--links N`` the
 folder is N links to the pictures, so epochs are long and files come from the page cache. Times differ
 from host to host and hour to hour: read the ratio to torch's DataLoader in the same run, with as many
-jobs.
+jobs. The loader ``seneca-bytes`` makes uint8 batches, which a GPU normalises: beside ``seneca`` it shows what
+that saves the CPU.
 
     python bench/bench_jobs.py --data train/ --jobs 1,2,4 --seconds 15 --loaders seneca,torch,dali
+    python bench/bench_jobs.py --data train/ --jobs 4 --loaders seneca,seneca-bytes --repeat 3
     python bench/bench_jobs.py --data train/ --check-sharing
 """
 
@@ -56,14 +58,14 @@ def measure(
         and the loader's own ``stats`` over the whole run (empty but for seneca).
 
     Raises:
-        TypeError: the loader gives something else than float32 pictures of 224 x 224, channels
-            first or last.
+        TypeError: the loader gives something else than float32 pictures (uint8 ones of ``seneca-bytes``) of
+            224 x 224, channels first or last.
     """
     # torch.set_num_threads is left alone: with 1, DALI's own threads run at a third of their speed.
     opened = opener(setup, number)
     images, _ = next(opened.batches)
     shape = tuple(images.shape[1:])
-    if "float32" not in str(images.dtype) or shape not in {(3, SIZE, SIZE), (SIZE, SIZE, 3)}:
+    if opened.dtype not in str(images.dtype) or shape not in {(3, SIZE, SIZE), (SIZE, SIZE, 3)}:
         raise TypeError(f"the loader gave {images.dtype} {shape}")
     next(opened.batches)
     voice.say("ready")
@@ -130,7 +132,12 @@ def best_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def machine(loaders: list[str]) -> str:
     """One line about the machine and the versions measured."""
-    names = {"seneca": ["seneca-loader"], "torch": ["torchvision"], "dali": ["nvidia-dali-cuda120"]}
+    names = {
+        "seneca": ["seneca-loader"],
+        "seneca-bytes": [],
+        "torch": ["torchvision"],
+        "dali": ["nvidia-dali-cuda120"],
+    }
     return report.machine(
         ["torch", "pillow-simd", "pillow", *(name for loader in loaders for name in names[loader])]
     )

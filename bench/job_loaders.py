@@ -2,7 +2,7 @@
 
 Every function builds its loader from the same :class:`Setup` and yields ``(images, labels)`` for
 ever, one epoch after the other: ``images`` float32 ``(B, 3, 224, 224)``, normalised; ``labels``
-integers ``(B,)``. All do RandomResizedCrop(224), a horizontal flip and ImageNet's normalisation in
+integers ``(B,)``. (``seneca-bytes`` yields uint8 images, before they are normalised.) All do RandomResizedCrop(224), a horizontal flip and ImageNet's normalisation in
 random order, with as many workers as the setup says, and two batches ahead. What a loader needs is
 imported where it is used: the benchmark runs with those that are installed.
 """
@@ -42,13 +42,14 @@ class Setup:
 
 @dataclass
 class Opened:
-    """A loader that runs: its batches, and (seneca only) its counters so far."""
+    """A loader that runs: its batches, (seneca only) its counters so far, and the type of its images."""
 
     batches: Iterator[Any]
     stats: Callable[[], dict[str, Any]]
+    dtype: str = "float32"
 
 
-def seneca_loader(setup: Setup) -> Any:
+def seneca_loader(setup: Setup, **options: Any) -> Any:
     """The loader of this project with nothing kept: the whole cache, if there is one, is the stage."""
     import seneca
     from seneca import transforms as T
@@ -66,6 +67,7 @@ def seneca_loader(setup: Setup) -> Any:
         prefetch_factor=AHEAD,
         cache=setup.cache,
         **stage,
+        **options,
     )
 
 
@@ -73,6 +75,12 @@ def open_seneca(setup: Setup, job: int) -> Opened:
     """Seneca, ``workers`` C threads in the job's process."""
     loader = seneca_loader(setup)
     return Opened(_for_ever(loader), loader.stats)
+
+
+def open_seneca_bytes(setup: Setup, job: int) -> Opened:
+    """The same with uint8 batches, as they travel to a GPU that normalises them."""
+    loader = seneca_loader(setup, uint8_batches=True)
+    return Opened(_for_ever(loader), loader.stats, "uint8")
 
 
 def open_torch(setup: Setup, job: int) -> Opened:
@@ -152,6 +160,7 @@ def open_dali(setup: Setup, job: int, *, fast: bool = False) -> Opened:
 
 LOADERS: dict[str, Callable[[Setup, int], Opened]] = {
     "seneca": open_seneca,
+    "seneca-bytes": open_seneca_bytes,
     "torch": open_torch,
     "dali": open_dali,
 }
@@ -159,6 +168,7 @@ LOADERS: dict[str, Callable[[Setup, int], Opened]] = {
 
 def missing(name: str) -> str | None:
     """What has to be installed before loader ``name`` can run, or None."""
+    name = name.removesuffix("-bytes")
     needs = {"seneca": ["seneca"], "torch": ["torchvision"], "dali": ["nvidia", "nvidia.dali"]}[name]
     for module in needs:
         if importlib.util.find_spec(module) is None:

@@ -365,7 +365,7 @@ typedef struct {
     float divisor;          /* 255, or 1 to leave 0 ... 255 */
     float mean[3], std[3];
     sn_erase erase;
-    uint32_t leaves_erasing; /* 1: the batch comes with its sn_erasures, and whoever takes it erases. No SN_NOISE_VALUES */
+    uint32_t leaves_erasing; /* 1: whoever takes the batch erases, by its sn_erasures. Not with SN_NOISE_VALUES */
 
     uint32_t is_pair;      /* 1: each sample is a picture and its mask, see mask.h */
     uint32_t mask_dtype;   /* enum sn_mask_dtype: of the batch's masks */

@@ -162,8 +162,8 @@ typedef struct sn_batch {
     const sn_context *context;
     sn_batch_item *places;
     uint32_t n_places;
-    uint8_t *out;    /* n_places * context->item_bytes */
-    uint8_t *beside; /* n_places * context->beside_bytes: the masks of pairs, or how pictures were moved */
+    uint8_t *out;         /* n_places * context->item_bytes */
+    uint8_t *beside;      /* n_places * context->beside_bytes: the masks of pairs, or how pictures were moved */
     sn_erasure *erasures; /* n_places * sn_plan_erasures(), if the plan leaves erasing to whoever takes the batch */
     sn_copy *copies;
     uint32_t n_copies;

@@ -137,3 +137,4 @@ cdef class Plan:
     cdef readonly uint64_t copy_bytes     # of AUGMENTED
     cdef readonly uint64_t beside_bytes   # of what goes beside one sample of a batch: a mask, or how it was moved
     cdef readonly uint64_t erasure_bytes  # of the erasures of one sample that are left to whoever takes the batch
+    cdef int lend(self, others, uint64_t samples, uint8_t **beside, sn_erasure **erasures) except -1

@@ -1,6 +1,8 @@
 """The border to sn_plan.h: a transform in Python's words as the plan that the core runs."""
 
-from libc.stdint cimport uint64_t
+import numpy as np
+
+from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
 from seneca._core.codes import picture_error
@@ -99,6 +101,15 @@ cdef class Plan:
             self.beside_bytes = sizeof(sn_moves)
         self.erasure_bytes = sn_plan_erasures(&self.value) * sizeof(sn_erasure)
 
+    cdef int lend(self, others, uint64_t samples, uint8_t **beside, sn_erasure **erasures) except -1:
+        """The memory of the arrays for what a batch has beside pictures. What the plan does not make stays as it is."""
+        rest = iter(others)
+        if self.beside_bytes:
+            beside[0] = memory_of(next(rest), samples * self.beside_bytes)
+        if self.erasure_bytes:
+            erasures[0] = <sn_erasure *>memory_of(next(rest), samples * self.erasure_bytes)
+        return 0
+
     def output_size(self):
         """``(height, width)`` of every AUGMENTED picture.
 
@@ -149,6 +160,13 @@ cdef class Plan:
                                        (p.border.fill[0], p.border.fill[1], p.border.fill[2]))
             passes.append(described)
         return passes
+
+
+cdef uint8_t *memory_of(array, uint64_t least) except NULL:
+    cdef uint8_t[::1] flat = array.reshape(-1).view(np.uint8)
+    if <uint64_t>flat.shape[0] < least:
+        raise ValueError(f"an array beside the pictures has {flat.shape[0]} bytes, but needs {least}")
+    return &flat[0]
 
 
 def flattened(ops):

@@ -29,14 +29,6 @@ cdef enum:
 cdef list left_behind = []  # streams with a thread that hangs; no module's end takes it away
 
 
-cdef uint8_t *memory_of(array, uint64_t least) except NULL:
-    """The memory of an array that has so many bytes at least, and is not empty."""
-    cdef uint8_t[::1] flat = array.reshape(-1).view(np.uint8)
-    if <uint64_t>flat.shape[0] < least:
-        raise ValueError(f"what goes beside the pictures has {flat.shape[0]} bytes, but needs {least}")
-    return &flat[0]
-
-
 cdef int give_back() except -1:
     """Give back what was left behind for threads that hung, as far as these have come back."""
     cdef Stream stream
@@ -236,11 +228,7 @@ cdef class Stream:
             samples = batch.indices
             indices = &samples[0]
             batch.handle.out = &flat[0]
-            rest = iter(others)
-            if self.context.beside_bytes:
-                batch.handle.beside = memory_of(next(rest), wanted * self.context.beside_bytes)
-            if self.plan.erasure_bytes:
-                batch.handle.erasures = <sn_erasure *>memory_of(next(rest), wanted * self.plan.erasure_bytes)
+            self.plan.lend(others, wanted, &batch.handle.beside, &batch.handle.erasures)
             if given is not None:
                 of_draws = turns
                 first_turn = &of_draws[0]

@@ -323,7 +323,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             served=tuple(counts.served.values()),
             unrecoded=counts.unrecoded,
             counts={name: getattr(counts, name) for name in ("prepared", "staged", "skipped", "damaged")},
-            place=self._progress.yielded - self._in_hand,
+            place=max(0, self._progress.yielded - self._in_hand),  # one that is copied ahead is not yielded
             preparers=self._prefetcher.threads if self._close.alive else (),
             peer_wait_s=counts.peer_wait_s,
         )

@@ -143,6 +143,8 @@ def test_options_keep_what_was_written_and_say_what_it_means():
         ({"on_error": None}, 'on_error is "raise" or "skip"'),
         ({"memory_format": torch.preserve_format}, "memory_format is torch.contiguous_format or torch.chann"),
         ({"memory_format": None}, "memory_format"),
+        ({"uint8_batches": "yes"}, "uint8_batches is True, False, or None"),
+        ({"uint8_batches": 1}, "uint8_batches is True, False, or None"),
     ],
 )
 def test_a_wrong_option_fails_at_once_and_is_named(arguments, message):

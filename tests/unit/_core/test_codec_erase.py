@@ -194,6 +194,18 @@ def test_arguments_out_of_range_are_refused(arguments):
         plan(**arguments)
 
 
+def test_a_number_for_each_value_is_not_left_to_whoever_takes_the_batch():
+    how = USUAL | {"deviation": (1, 1, 1)}
+    colours = Plan([], 0, "uint8", False, MEAN, STD, erase=how | {"noise": "colours"}, leaves_erasing=True)
+    assert colours.erasure_bytes == 28
+    counted = Plan([], 0, "uint8", False, MEAN, STD, erase=USUAL | {"count": (1, 3)}, leaves_erasing=True)
+    assert counted.erasure_bytes == 3 * 28
+    with pytest.raises(PlanError, match="erase"):
+        Plan([], 0, "uint8", False, MEAN, STD, erase=how, leaves_erasing=True)
+    assert Plan([], 0, "uint8", False, MEAN, STD, erase=how).erasure_bytes == 0
+    assert Plan([], 0, "uint8", False, MEAN, STD, leaves_erasing=True).erasure_bytes == 0
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_loaders_threads_erase_by_seed_epoch_and_sample(dtype, tmp_path):
     """The batches of a stream are those of batch_write, whatever the size of an element."""

@@ -14,8 +14,8 @@ def buffers(**options):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_tensor_and_array_are_one_memory(dtype, channels_last):
-    tensor, (array,), masks, moves = buffers(dtype=dtype, channels_last=channels_last)(2)
-    assert masks is None and moves is None
+    tensor, (array,), *others = buffers(dtype=dtype, channels_last=channels_last)(2)
+    assert others == [None, None, None]
     assert tensor.shape == (2, 3, 4, 5) and tensor.dtype == dtype
     array[:] = np.arange(array.size).reshape(array.shape) % 200
     seen = tensor.permute(0, 2, 3, 1) if channels_last else tensor
@@ -38,6 +38,14 @@ def test_how_pictures_were_moved_has_memory_of_its_own():
     pictures, moves = made.arrays
     assert made.moves is moves and moves.shape == (3, 6) and moves.dtype == np.uint32
     assert pictures.shape == (3, 3, 4, 5) and made.masks is None
+
+
+@pytest.mark.parametrize("besides", [{}, {"masks": torch.uint8}, {"moves": 6}])
+def test_rectangles_to_be_erased_come_last(besides):
+    made = buffers(erasures=2, **besides)(3)
+    assert made.erasures.shape == (3, 2, 7) and made.erasures.dtype == torch.int32
+    made.arrays[-1][:] = 5
+    assert bool((made.erasures == 5).all()) and len(made.arrays) == 2 + len(besides)
 
 
 def test_a_batch_that_is_held_keeps_its_memory_and_another_takes_what_was_let_go_of():

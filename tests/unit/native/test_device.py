@@ -88,6 +88,16 @@ def test_a_loader_gives_batches_on_its_device(picture_folder, workers):
         assert {part.device.type for batch in batches for part in batch} == {"meta"}
 
 
+def test_what_a_loader_publishes_before_its_first_batch_is_handed_out(picture_folder, name, monkeypatch):
+    monkeypatch.setattr("seneca.tuning.telemetry.EVERY_S", 0)
+    pictures = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
+    for workers in (0, 1):
+        loader = seneca.DataLoader(
+            pictures, 10, num_workers=workers, device="cpu", cache=name, cache_bytes="2MiB"
+        )
+        assert sum(len(images) for images, _ in loader) == len(pictures)
+
+
 def test_workers_that_stay_serve_every_epoch_on_the_device():
     loader = seneca.DataLoader(
         TensorDataset(torch.arange(9)),
@@ -145,6 +155,33 @@ def test_on_cuda_the_batch_that_is_copied_ahead_is_not_delivered(picture_folder,
         assert done == [10, 20, 30, 40, 48] and "done" not in loader.state_dict()
         loader.load_state_dict(state)
         assert list(loader) == [] and len(list(loader)) == 5
+
+
+@CUDA
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_on_cuda_bytes_become_what_the_core_would_make_while_the_loop_is_busy(picture_folder, layout):
+    erased = T.Compose(
+        [T.RandomResizedCrop(64), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD), T.RandomErasing(1)]
+    )
+    dataset = seneca.ImageFolder(picture_folder, erased)
+
+    def loader_of(wanted):
+        options = {"num_workers": 2, "device": "cuda", "cache": None, "memory_format": layout}
+        generator = torch.Generator().manual_seed(3)
+        return seneca.DataLoader(dataset, 5, uint8_batches=wanted, generator=generator, **options)
+
+    by_bytes = loader_of(None)
+    assert "batches travel as bytes" in by_bytes.explain()
+    weights = torch.randn(2048, 2048, device="cuda")
+    for _ in range(3):
+        wanted = torch.cat([images.clone() for images, _ in loader_of(False)])
+        seen = []
+        for images, _ in loader_of(None):
+            for _ in range(20):
+                weights = torch.tanh(weights @ weights)  # the loop's own stream has work to do
+            assert images.is_cuda and images.is_contiguous(memory_format=layout)
+            seen.append(images.clone())
+        assert torch.equal(torch.cat(seen), wanted)
 
 
 @CUDA
