@@ -2,9 +2,10 @@
 
 Every function builds its loader from the same :class:`Setup` and yields ``(images, labels)`` for
 ever, one epoch after the other: ``images`` float32 ``(B, 3, 224, 224)``, normalised; ``labels``
-integers ``(B,)``. (``seneca-bytes`` yields uint8 images, before they are normalised.) All do RandomResizedCrop(224), a horizontal flip and ImageNet's normalisation in
-random order, with as many workers as the setup says, and two batches ahead. What a loader needs is
-imported where it is used: the benchmark runs with those that are installed.
+integers ``(B,)``. ``seneca-bytes`` yields the images as uint8, before they are normalised. All do
+RandomResizedCrop(224), a horizontal flip and ImageNet's normalisation in random order, with as many
+workers as the setup says, and two batches ahead. What a loader needs is imported where it is used:
+the benchmark runs with those that are installed.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         self._memory = Memory()
         self._iterates_in = os.getpid()
         self._has_reported_stream = False
-        self._normalizer: Normalizer | None = None
+        self._normalizer: torch.nn.Module | None = None  # with uint8_batches=True, once it is known
 
     @property
     def _device(self) -> torch.device | None:
@@ -280,8 +280,12 @@ class DataLoader(faces.DataLoader[_T_co]):
     def _travel(self, support: Support | None, not_native_because: str | None) -> Travel:
         """How batches leave the threads. The same normaliser serves as long as it has to do the same."""
         travel = travel_of(self, self._device, support, not_native_because)
-        if repr(self._normalizer) != repr(travel.normalizer):
-            self._normalizer = travel.normalizer
+        if not self.uint8_batches or travel.why_not:
+            self._normalizer = None
+        elif repr(self._normalizer) != repr(travel.normalizer or torch.nn.Identity()):
+            self._normalizer = travel.normalizer or torch.nn.Identity()
+        if not isinstance(self._normalizer, Normalizer):
+            return travel
         return travel._replace(normalizer=self._normalizer)
 
     @property
@@ -320,7 +324,8 @@ class DataLoader(faces.DataLoader[_T_co]):
                 support = self._grade()
                 travel = self._travel(support, self._not_native_because(support))
             travel.required()
-        return torch.nn.Identity() if self._normalizer is None else self._normalizer
+        assert self._normalizer is not None
+        return self._normalizer
 
     def _plans_order(self) -> bool:
         """Whether Seneca knows which samples an epoch has, and may change their order for copies."""

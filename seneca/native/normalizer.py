@@ -19,7 +19,7 @@ class Normalizer(torch.nn.Module):
 
     The result has the images' shape, device and memory format. The module has no parameters, and nothing in
     ``state_dict()``. Its constants follow ``to(device)``, and stay float32 if a model around it becomes half.
-    It pickles.
+    It pickles. A compiler that joins the steps may round the last bit otherwise.
 
     Args:
         mean: Subtracted from each channel.

@@ -124,6 +124,7 @@ def test_a_transform_that_makes_uint8_is_left_as_it_is(picture_folder):
     for (mine, _), (theirs, _) in zip(asked, plain, strict=True):
         assert mine.dtype == torch.uint8 and torch.equal(mine, theirs) and bool((mine == 7).any())
         assert asked.normalizer(mine) is mine
+    assert asked.normalizer is asked.normalizer  # it inspects the dataset once
 
 
 def test_a_batch_ships_as_many_rectangles_as_one_of_its_pictures_has():
