@@ -82,7 +82,7 @@ class CopiedAhead:
         self._device = device
         self._progress = progress or EpochProgress()
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._normalizer: tuple[Normalizer, Normalizer] | None = None  # that of batches, and its copy there
+        self._normalizer: Normalizer | None = None  # that of the batches, on the device
         self._next: tuple[Any, BaseException | None] | None = None  # under way: a batch, or an error
         self._turn = threading.RLock()
 
@@ -134,7 +134,7 @@ class CopiedAhead:
         """
         if not isinstance(batch, Unfinished):
             return moved(batch, self._device)
-        if self._normalizer is None or self._normalizer[0] is not batch.normalizer:
-            self._normalizer = batch.normalizer, copy.deepcopy(batch.normalizer).to(self._device)
+        if self._normalizer is None:
+            self._normalizer = copy.deepcopy(batch.normalizer).to(self._device)
         data, erasures = moved((batch.data, batch.erasures), self._device)
-        return finished(data, self._normalizer[1], erasures)
+        return finished(data, self._normalizer, erasures)

@@ -1,5 +1,6 @@
 """Batches are moved to a device; on CUDA while the one before is in use."""
 
+import contextlib
 from collections import OrderedDict, namedtuple
 
 import pytest
@@ -9,7 +10,9 @@ from torch.utils.data import TensorDataset
 import seneca
 from seneca import transforms as T
 from seneca.epochs.progress import EpochProgress
+from seneca.native.byte_batches import Unfinished
 from seneca.native.device import CopiedAhead, moved
+from seneca.native.normalizer import Normalizer
 
 META = torch.device("meta")
 Pair = namedtuple("Pair", "image label")
@@ -74,6 +77,52 @@ def test_errors_come_in_their_place_and_iterating_goes_on():
         with pytest.raises(StopIteration):
             next(ahead)
     assert len(handed_out) == 5
+
+
+class Stream:
+    """Stands for a CUDA stream, and notes in which order it is used."""
+
+    def __init__(self, done):
+        self.done = done
+
+    @contextlib.contextmanager
+    def current(self):
+        self.done.append("begin")
+        yield
+        self.done.append("end")
+
+    def wait_stream(self, other):
+        self.done.append(("waits", other))
+
+
+def test_bytes_are_normalised_on_the_stream_of_the_copy_and_the_loop_waits_for_both(monkeypatch):
+    done = []
+    side, loops = Stream(done), Stream(done)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream.current())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: loops)
+    monkeypatch.setattr(
+        torch.Tensor, "record_stream", lambda one, stream: done.append(("recorded", one.dtype, stream))
+    )
+    normalised = Normalizer.forward
+
+    def forward(*arguments):
+        done.append("normalised")
+        return normalised(*arguments)
+
+    monkeypatch.setattr(Normalizer, "forward", forward)
+    normalizer, images = Normalizer((0, 0, 0), (1, 1, 1)), torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+    batches = [Unfinished([images, torch.arange(2)], normalizer, None) for _ in range(2)]
+    ahead = CopiedAhead(Batches(*batches), torch.device("cpu"))
+    ahead._stream = side
+    made = next(ahead)
+    fetched = ["begin", "normalised", "end"]
+    handed_out = [
+        ("waits", side),
+        ("recorded", torch.float32, loops),
+        ("recorded", torch.int64, loops),
+    ]
+    assert done == [*fetched, *handed_out, *fetched]  # the second batch is under way already
+    assert made[0].dtype == torch.float32 and normalizer.mean is not ahead._normalizer.mean
 
 
 @pytest.mark.small(1)
