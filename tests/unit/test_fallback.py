@@ -28,12 +28,14 @@ def test_senecas_arguments_are_taken_stored_and_without_effect():
             split="58-42-0",
             share="none",
             memory_format=torch.channels_last,
+            uint8_batches=True,
             snapshot_every_n_steps=10,
         )
     assert loader.snapshot_every_n_steps == 10
     assert (loader.cache, loader.cache_bytes, loader.split) == ("mine", "1GiB", "58-42-0")
     assert (loader.share, loader.on_error, loader.stats()) == ("none", "raise", {})
     assert loader.memory_format is torch.channels_last
+    assert loader.uint8_batches and loader.normalizer(loader) is loader  # batches are complete
     assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
