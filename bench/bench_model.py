@@ -59,7 +59,17 @@ from seneca.options import parse_bytes  # noqa: E402
 from seneca.partition import Jobs, Profile, Split, bottleneck, paper, solve  # noqa: E402
 
 # Those of the paper's Figure 8, and some with RECODED, which the paper does not have.
-SPLITS = ("100-0-0", "0-100-0", "0-0-100", "50-50-0", "50-0-50", "0-50-50", "0-100-0-0", "50-50-0-0", "0-50-50-0")
+SPLITS = (
+    "100-0-0",
+    "0-100-0",
+    "0-0-100",
+    "50-50-0",
+    "50-0-50",
+    "0-50-50",
+    "0-100-0-0",
+    "50-50-0-0",
+    "0-50-50-0",
+)
 MODELS = {"bottleneck": bottleneck, "paper": paper}
 
 

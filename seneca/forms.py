@@ -30,8 +30,8 @@ class Form(IntEnum):
     """The file's own bytes, as storage gave them."""
 
     RECODED = 4
-    """A JPEG's quantised coefficients, all of them, in a layout that takes a fraction of the time to decode. It has
-    about a fifth more bytes than the file, and the same pixels."""
+    """A JPEG's quantised coefficients, all of them, in a layout that takes a fraction of the time to decode.
+    It has about a fifth more bytes than the file, and the same pixels."""
 
     DECODED = 2
     """The result of the deterministic head of the transform: uint8, height x width x 3."""

@@ -414,8 +414,8 @@ class DataLoader(faces.DataLoader[_T_co]):
 
             * ``served``: samples by the form they came from: ``storage``, ``encoded``, ``recoded``,
               ``decoded``, ``augmented``.
-            * ``unrecoded``: files that might have been kept RECODED and were not, by the cause: ``kind`` (they
-              are of a kind that has no such form), ``damaged``, ``large`` (it would be too large).
+            * ``unrecoded``: files that might have been kept RECODED and were not, by the cause: ``kind``
+              (they are of a kind that has no such form), ``damaged``, ``large`` (it would be too large).
             * ``prepared``: augmented copies made here.
             * ``staged``: copies in ``prepared`` that were made for other jobs too.
             * ``delivered``: samples.

@@ -1,8 +1,8 @@
 """Pictures that are damaged by chance: a loader reads or refuses each as Pillow does, to the bit.
 
 Each file is read by Pillow in this process, as torchvision's folders read it, and by loaders of Seneca's:
-natively with several crops, natively from what a cache keeps RECODED, in stages with a transform in Python, and
-with on_error="skip".
+natively with several crops, natively from what a cache keeps RECODED, in stages with a transform in Python,
+and with on_error="skip".
 
     python tests/picture_fuzz.py --count 20000               files of all formats
     python tests/picture_fuzz.py --seed 7 --first 4711 --count 1 --keep folder      one again, kept there
@@ -18,6 +18,7 @@ import functools
 import io
 import os
 import random
+import secrets
 import shutil
 import struct
 import sys
@@ -284,7 +285,9 @@ def compare(paths: Sequence[str], sides: Sequence[int] = CROPS) -> tuple[list[Di
         theirs = [_outcome(Reference(paths, side), index) for index in range(len(paths))]
         native = seneca.PictureList(list(zip(paths, range(len(paths)), strict=True)), T.CenterCrop(side))
         differences += _compared(native, theirs, f"native, crop of {side}")
-    differences += _compared(native, theirs, "recoded", **RECODED, cache=f"picture-fuzz-{os.getpid()}")
+    differences += _compared(
+        native, theirs, "recoded", **RECODED, cache=f"picture-fuzz-{secrets.token_hex(6)}"
+    )
     staged = seneca.PictureList(list(zip(paths, range(len(paths)), strict=True)), PythonCrop(sides[-1]))
     differences += _compared(staged, theirs, "staged")
     differences += _skipped(native, theirs)
@@ -302,7 +305,7 @@ def _outcome(dataset: Reference, index: int) -> np.ndarray | Exception:
 def _compared(
     dataset: seneca.PictureList, theirs: Sequence[np.ndarray | Exception], way: str, **options: Any
 ) -> Iterator[Difference]:
-    """What differs, file by file, in an epoch that goes on after each error. With a cache: in the second one."""
+    """What differs, file by file, in an epoch that goes on after each error. With a cache: in the second."""
     loader = seneca.DataLoader(dataset, batch_size=1, num_workers=0, **{"cache": None} | options)
     if loader.cache is not None:
         _fill(loader)

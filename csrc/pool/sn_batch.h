@@ -78,7 +78,7 @@ typedef struct {
     uint32_t epoch;
     uint32_t check_every; /* of the places that are served from a kept form; 0: none is checked */
     uint64_t *checked;    /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
-    uint64_t *unrecoded;  /* a bit a sample: its file has no RECODED payload, and that is not tried again; NULL: it is */
+    uint64_t *unrecoded; /* a bit a sample: its file has no RECODED payload, and that is not tried again; NULL: it is */
     _Atomic uint8_t
         *changes;        /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
     uint32_t files_name; /* names the files as they were when the epoch began, see sn_client */
@@ -237,11 +237,13 @@ typedef struct {
     uint32_t prepared, staged; /* not served from a copy; of which one was made for others */
     uint32_t damaged, checked, different;
     uint32_t in_vain; /* prepared, although another job was to make the copy: it failed, left, or took too long */
-    uint32_t n_read, n_prepare, n_decode, n_augment, n_recode, n_redraw; /* places that took some of the time in `spent` */
-    uint32_t unrecoded[SN_UNRECODED_WHYS]; /* files that were to be kept RECODED and have no such payload, by the cause */
-    uint32_t n_copies;                               /* places whose copies came from other hosts */
-    uint32_t n_remote;                               /* places whose files did */
-    uint64_t remote_ns; /* asking for these files took so long, which is not in spent.read */
+    uint32_t n_read, n_prepare, n_decode, n_augment, n_recode,
+        n_redraw; /* places that took some of the time in `spent` */
+    uint32_t
+        unrecoded[SN_UNRECODED_WHYS]; /* files that were to be kept RECODED and have no such payload, by the cause */
+    uint32_t n_copies;                /* places whose copies came from other hosts */
+    uint32_t n_remote;                /* places whose files did */
+    uint64_t remote_ns;               /* asking for these files took so long, which is not in spent.read */
     uint64_t read_bytes, decoded_bytes;
     uint64_t peer_wait_ns;
     sn_spent spent;

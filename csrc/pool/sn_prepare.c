@@ -218,8 +218,9 @@ static void keep_recoded(sn_scratch *scratch, sn_batch_item *place, const uint8_
         return;
     }
     free(payload);
-    place->unrecoded =
-        1 + (rc == SN_FULL ? SN_UNRECODED_LARGE : is_damage(rc) ? SN_UNRECODED_DAMAGED : SN_UNRECODED_KIND);
+    place->unrecoded = 1 + (rc == SN_FULL   ? SN_UNRECODED_LARGE
+                            : is_damage(rc) ? SN_UNRECODED_DAMAGED
+                                            : SN_UNRECODED_KIND);
 }
 
 static int augment_recoded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, sn_rng *rng,
@@ -373,19 +374,6 @@ static int is_payload(const sn_slot *slot, const sn_segment *segment, const uint
     return slot->length == length && memcmp(sn_slot_payload(segment, slot), bytes, length) == 0;
 }
 
-/* Whether the payload is that of a file. A file has one payload, whoever makes it. */
-static int is_recoded(sn_scratch *scratch, const sn_slot *slot, const sn_segment *segment, const uint8_t *bytes,
-                      size_t length)
-{
-    uint8_t *payload = malloc(slot->length);
-    size_t made = 0;
-    int rc = payload ? sn_codec_recode(scratch->codec, bytes, length, payload, slot->length, &made) : -ENOMEM;
-    int is_same = rc == 0 && is_payload(slot, segment, payload, made);
-
-    free(payload);
-    return is_same;
-}
-
 static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_view *picture)
 {
     const uint8_t *pixels = sn_slot_payload(segment, slot);
@@ -407,6 +395,19 @@ static enum comparison found(int is_same)
     return is_same ? SAME : DIFFERENT;
 }
 
+/* A file has one RECODED payload, whoever makes it. */
+static enum comparison compare_recoded(sn_scratch *scratch, const sn_slot *slot, const sn_segment *segment,
+                                       const uint8_t *bytes, size_t length)
+{
+    uint8_t *payload = malloc(slot->length);
+    size_t made = 0;
+    int rc = payload ? sn_codec_recode(scratch->codec, bytes, length, payload, slot->length, &made) : -ENOMEM;
+    enum comparison outcome = rc == -ENOMEM ? NOT_COMPARED : found(rc == 0 && is_payload(slot, segment, payload, made));
+
+    free(payload);
+    return outcome;
+}
+
 /* Compare the payload that a place is served from with what its file comes to now. That is not possible if the file cannot
  * be read, or is Pillow's to decode. An external one was fetched for that. */
 static enum comparison compare(sn_scratch *scratch, const sn_context *context, const sn_batch_item *place)
@@ -424,7 +425,7 @@ static enum comparison compare(sn_scratch *scratch, const sn_context *context, c
     if (place->item.source == SN_ENCODED)
         return found(is_payload(slot, context->segment, file->bytes, file->length));
     if (place->item.source == SN_RECODED)
-        return found(is_recoded(scratch, slot, context->segment, file->bytes, file->length));
+        return compare_recoded(scratch, slot, context->segment, file->bytes, file->length);
     if (sn_codec_decode(scratch->codec, context->plan, file->bytes, file->length, &decoded) != 0)
         return NOT_COMPARED;
     return found(is_picture(slot, context->segment, &decoded));

@@ -1,9 +1,9 @@
 /*
  * sn_prepare.h -- one sample's way, from whatever form it is in to its place in the batch.
  *
- *   STORAGE --read--> ENCODED --> (DECODED) --> AUGMENTED --> out
+ *   STORAGE --read--> ENCODED --> (DECODED or RECODED) --> AUGMENTED --> out
  *      a payload of the segment may be entered at any form, and each that is made on the way
- *      may be left behind: AUGMENTED in its reserved slot, DECODED or ENCODED as an offer
+ *      may be left behind: AUGMENTED in its reserved slot; DECODED, RECODED or ENCODED as an offer
  *
  * A cached payload that turns out to be damaged is no reason to fail: the sample is then prepared from its file,
  * and that alone is blamed if it fails as well.

@@ -207,10 +207,11 @@ typedef struct {
     uint64_t since_ms, published_ms; /* since 1970: when it began to publish, and when it published this */
     uint64_t delivered;              /* samples, without the batch that the training loop is at */
     uint64_t served[SN_FORMS];       /* by the form that they were served from */
-    uint64_t unrecoded[SN_UNRECODED_WHYS]; /* files that were to be kept RECODED and have no such payload, by the cause */
-    uint64_t prepared, staged;       /* augmented copies that it made; of these, for other jobs too */
-    uint64_t skipped, damaged;       /* that could not be prepared; whose payload in the cache was damaged */
-    uint64_t read_bytes;             /* from storage */
+    uint64_t
+        unrecoded[SN_UNRECODED_WHYS]; /* files that were to be kept RECODED and have no such payload, by the cause */
+    uint64_t prepared, staged;        /* augmented copies that it made; of these, for other jobs too */
+    uint64_t skipped, damaged;        /* that could not be prepared; whose payload in the cache was damaged */
+    uint64_t read_bytes;              /* from storage */
     uint64_t stall_ns[SN_CAUSES];
     uint64_t
         spent_ns[SN_CAUSES]; /* of preparing; of SN_CAUSE_STORAGE and SN_CAUSE_CORES wall-clock time, else CPU time */

@@ -232,6 +232,5 @@ void sn_rows_derive_budgets(sn_segment *segment)
     uint64_t kept = split[SN_ENCODED] + split[SN_RECODED] + split[SN_DECODED];
     head->budget_of[SN_AUGMENTED] = (uint32_t)stage;
     for (int k = 0; k < SN_KEPT_FORMS; k++)
-        head->budget_of[sn_kept_forms[k]] =
-            kept ? (uint32_t)((space - stage) * split[sn_kept_forms[k]] / kept) : 0;
+        head->budget_of[sn_kept_forms[k]] = kept ? (uint32_t)((space - stage) * split[sn_kept_forms[k]] / kept) : 0;
 }

@@ -78,7 +78,8 @@ static int evict_kept(sn_segment *segment)
 
         if (!is_over_budget(segment, form))
             continue;
-        for (uint32_t slot = segment->head->lists[sn_list_of(form)].head; slot != SN_NONE; slot = segment->slots[slot].list_next) {
+        for (uint32_t slot = segment->head->lists[sn_list_of(form)].head; slot != SN_NONE;
+             slot = segment->slots[slot].list_next) {
             if (segment->slots[slot].pins == 0) {
                 sn_slot_free(segment, slot);
                 return 1;

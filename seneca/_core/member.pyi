@@ -37,6 +37,7 @@ class Member(Participant):
         exact_family: int = 0,
         wanted_alone: int = 0,
         files_name: int = 0,
+        recodes: bool = False,
     ) -> None: ...
     @property
     def left(self) -> int: ...

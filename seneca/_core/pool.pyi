@@ -31,6 +31,7 @@ class Stream:
         copies: np.ndarray | None = None,
         check_every: int = 0,
         checked: Any = None,
+        unrecoded: np.ndarray | None = None,
         changes: np.ndarray | None = None,
         largest: int = 0,
         remote: Remote | None = None,

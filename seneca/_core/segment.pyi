@@ -1,8 +1,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from seneca.forms import Form
+
 GRANULE: int
 KEEP_FOREVER: int
+KEPT: dict[str, Form]
 LAYOUT_VERSION: int
 NONE: int
 

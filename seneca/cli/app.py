@@ -311,7 +311,7 @@ def warm(
     folder: Annotated[Path, typer.Argument(help="Folder of class folders of pictures.")],
     keep: Annotated[str, typer.Option(help="How long it stays after its last user: 10min, 2h.")] = "1h",
     memory: Annotated[str, _MEMORY] = "auto",
-    split: Annotated[str, typer.Option(help="As the loader's split: 58-42-0, or auto.")] = "auto",
+    split: Annotated[str, typer.Option(help="As the loader's split: 58-42-0, 20-38-42-0, or auto.")] = "auto",
     transform: Annotated[str | None, _TRANSFORM] = None,
     cache: Annotated[str, typer.Option(help="As the loader's cache: a name, or auto.")] = "auto",
     workers: Annotated[int | None, typer.Option(help="Threads that prepare; else one a core.", min=1)] = None,

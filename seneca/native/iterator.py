@@ -203,7 +203,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             copies=None if self._recorder is None else self._recorder.copies,
             check_every=0 if cache is None else options.check_rate or 0,
             checked=None if cache is None else self._session.checked(files, options),
-            unrecoded=self._session.unrecoded(files),
+            unrecoded=None if cache is None else self._session.unrecoded(files),
             changes=None if cache is None else suspects.changes,
             largest=0 if remote is None else files.seen().largest,
             remote=None if remote is None else remote.handle,

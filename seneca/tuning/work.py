@@ -36,7 +36,7 @@ class Work:
     """Measurements by threads of the pictures that they took through the stages."""
 
     seconds: dict[int, tuple[float, ...]] = field(default_factory=dict)  # of STAGES, by the picture's index
-    recoded_s: dict[int, tuple[float, ...]] = field(default_factory=dict)  # of RECODED_STAGES, where it has them
+    recoded_s: dict[int, tuple[float, ...]] = field(default_factory=dict)  # of RECODED_STAGES, if any
     encoded: list[int] = field(default_factory=list)
     recoded: list[int] = field(default_factory=list)
     decoded: list[int] = field(default_factory=list)

@@ -88,8 +88,7 @@ void cache_check_and_close(cache *made)
     CHECK_EQUAL(stats.slots_of[SN_AUGMENTED], 0, "nobody wants a copy");
     CHECK_EQUAL(stats.bytes_of[SN_AUGMENTED], 0, "nobody wants a copy");
     CHECK_EQUAL(stats.bytes_of[SN_ENCODED] + stats.bytes_of[SN_RECODED] + stats.bytes_of[SN_DECODED] + stats.free_bytes,
-                stats.payload_bytes,
-                "every granule is somewhere");
+                stats.payload_bytes, "every granule is somewhere");
     for (uint32_t slot = 0; slot < first->n_slots; slot++)
         CHECK_EQUAL(first->slots[slot].pins, 0, "slot %u", slot);
     sn_store_leave(first);

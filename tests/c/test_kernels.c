@@ -547,7 +547,7 @@ static void test_groups(void)
     snprintf(doing, sizeof doing, "groups of %zu blocks", n);
     draw_blocks(blocks, n, &by);
     for (int k = 0; k < 2; k++)
-        fits[k] = kernels[k]->put((const int16_t(*)[SN_BLOCK])blocks, n, &by, &made[k]);
+        fits[k] = kernels[k]->put((const int16_t (*)[SN_BLOCK])blocks, n, &by, &made[k]);
     CHECK_EQUAL(fits[1], fits[0], "%s", doing);
     if (!fits[0])
         return;

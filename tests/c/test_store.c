@@ -340,9 +340,8 @@ static void *shrinker_work(void *argument)
 
 static void visit(sn_segment *segment, sn_rng *rng, uint32_t *hogs)
 {
-    static const uint32_t splits[][SN_FORMS] = {
-        {0, 2000, 2000, 4000, 2000}, {0, 0, 0, 10000}, {0, 10000, 0, 0},
-        {0, 1000, 5000, 2000, 2000}, {0, 5000, 0, 5000}, {0, 0, 0, 0, 10000}};
+    static const uint32_t splits[][SN_FORMS] = {{0, 2000, 2000, 4000, 2000}, {0, 0, 0, 10000},   {0, 10000, 0, 0},
+                                                {0, 1000, 5000, 2000, 2000}, {0, 5000, 0, 5000}, {0, 0, 0, 0, 10000}};
     sn_store_stats stats;
     char why[256] = "";
 

@@ -41,6 +41,8 @@ def level(picture: Any) -> torch.Tensor:
 
 
 KINDS = {"native": NATIVE, "staged": level}
+RECODED = "20-80-0-0"  # what has no such form has room as ENCODED
+SPLITS = pytest.mark.parametrize("split", ["100-0-0", RECODED, "0-100-0"])
 
 
 def encoded(level: int, size: int = FILE_BYTES, kind: str = "JPEG") -> bytes:
@@ -108,7 +110,7 @@ def levels(batches: Any) -> dict[int, int]:
 
 def kept(loader: Any) -> int:
     served = loader.stats()["served"]
-    return served["encoded"] + served["decoded"]
+    return served["encoded"] + served["recoded"] + served["decoded"]
 
 
 AS_IT_WAS = {index: index for index in range(SAMPLES)}
@@ -122,7 +124,7 @@ def with_new(*changed: int) -> dict[int, int]:
 
 
 @pytest.mark.small(1)
-@pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
+@SPLITS
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -192,7 +194,7 @@ def touch(dataset: Any) -> None:
 
 
 @pytest.mark.small(1)
-@pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
+@SPLITS
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_ctimes_that_move_for_other_reasons_cost_one_comparison(kind, workers, split, tmp_path):
@@ -207,6 +209,8 @@ def test_ctimes_that_move_for_other_reasons_cost_one_comparison(kind, workers, s
             assert kept(loader) - before == SAMPLES, epoch
             assert loader.stats()["checked"] - checked == (SAMPLES if epoch == 2 else 0), epoch
     assert loader.stats()["different"] == 0
+    if split == RECODED and kind == "native":
+        assert loader.stats()["served"]["recoded"] == 4 * SAMPLES
     del loader
     gc.collect()
 
@@ -335,7 +339,7 @@ def _serve(pipe: Process, folder: Path, kind: str, options: dict[str, Any]) -> N
 
 
 @pytest.mark.small(1)
-@pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
+@SPLITS
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_job_that_begins_after_a_change_is_not_served_what_was_kept_before(kind, split, tmp_path):
     folder = painted(tmp_path)
@@ -416,7 +420,7 @@ def test_copies_are_shared_on_by_jobs_that_have_seen_the_same_ctimes(kind, tmp_p
 
 
 @pytest.mark.small(1)
-@pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
+@SPLITS
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_copy_of_the_dataset_with_its_times_shares_with_the_original(kind, split, tmp_path):
     folder = painted(tmp_path)
@@ -504,7 +508,7 @@ def levels_by_name(dataset: Any) -> dict[int, int]:
 
 
 @pytest.mark.small(1)
-@pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
+@SPLITS
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_an_archive_that_is_rewritten_with_its_layout_has_its_new_pictures(kind, workers, split, archived):

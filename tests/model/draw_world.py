@@ -30,7 +30,15 @@ class World:
 
     def random_split(self):
         encoded, recoded, decoded = self.random.choice(
-            [(0, 0, 0), (0, 0, 0), (2000, 2000, 2000), (10000, 0, 0), (0, 10000, 0), (2000, 2000, 6000), (0, 0, 5000)]
+            [
+                (0, 0, 0),
+                (0, 0, 0),
+                (2000, 2000, 2000),
+                (10000, 0, 0),
+                (0, 10000, 0),
+                (2000, 2000, 6000),
+                (0, 0, 5000),
+            ]
         )
         return (0, encoded, decoded, 10000 - encoded - recoded - decoded, recoded)
 

@@ -164,7 +164,7 @@ class Jobs(RuleBasedStateMachine):
     )
     def begin(self, n, pages, staged, jobs, batch_size, kind):
         self.n = n
-        self.place = Place(n, pages * PAGE, split=(0, 10000 - staged, 0, staged))
+        self.place = Place(n, pages * PAGE, split=(0, 10000 - staged, 0, staged, 0))
         self.anchor = self.place.attach(ANCHOR)
         for job in jobs:
             self.attach(job)

@@ -33,8 +33,8 @@ static bool decode_row(sn_huffman *huffman, const sn_jpeg_frame *frame, const pa
         for (uint32_t k = 0; k < frame->n_components; k++)
             for (uint32_t down = 0; down < sn_jpeg_down(frame, k); down++)
                 for (uint32_t across = 0; across < sn_jpeg_across(frame, k); across++)
-                    blocks[n++] = parts[k].blocks + (size_t)down * parts[k].across +
-                                  column * sn_jpeg_across(frame, k) + across;
+                    blocks[n++] =
+                        parts[k].blocks + (size_t)down * parts[k].across + column * sn_jpeg_across(frame, k) + across;
         if (!sn_huffman_decode(huffman, blocks))
             return false;
     }
@@ -48,7 +48,7 @@ static int put_row(sn_recoding *recoding, uint32_t row, const part parts[SN_COMP
     for (uint32_t k = 0; k < frame->n_components; k++)
         for (uint32_t down = 0; down < sn_jpeg_down(frame, k); down++) {
             uint32_t of_blocks = row * sn_jpeg_down(frame, k) + down;
-            const int16_t (*blocks)[SN_BLOCK] = (const int16_t(*)[SN_BLOCK])parts[k].blocks;
+            const int16_t (*blocks)[SN_BLOCK] = (const int16_t (*)[SN_BLOCK])parts[k].blocks;
 
             if (of_blocks < sn_jpeg_blocks_down(frame, k) &&
                 !sn_recoding_put(recoding, k, of_blocks, blocks + (size_t)down * parts[k].across))
@@ -69,7 +69,7 @@ static int recode_codes(sn_huffman *huffman, sn_buffer *rows, sn_recoding *recod
     }
     if (sn_buffer_reserve(rows, n_blocks * sizeof *parts->blocks) != 0)
         return -ENOMEM;
-    parts[0].blocks = (int16_t(*)[SN_BLOCK])(void *)rows->data;
+    parts[0].blocks = (int16_t (*)[SN_BLOCK])(void *)rows->data;
     for (uint32_t k = 1; k < frame->n_components; k++)
         parts[k].blocks = parts[k - 1].blocks + (size_t)parts[k - 1].across * sn_jpeg_down(frame, k - 1);
     for (uint32_t row = 0; row < sn_jpeg_rows(frame); row++) {
@@ -104,7 +104,7 @@ static int recode_arrays(struct jpeg_decompress_struct *info, jvirt_barray_ptr *
         for (uint32_t row = 0; row < sn_jpeg_blocks_down(frame, k); row++) {
             JBLOCKARRAY blocks = info->mem->access_virt_barray((j_common_ptr)info, arrays[k], row, 1, FALSE);
 
-            if (!sn_recoding_put(recoding, k, row, (const int16_t(*)[SN_BLOCK])blocks[0]))
+            if (!sn_recoding_put(recoding, k, row, (const int16_t (*)[SN_BLOCK])blocks[0]))
                 return refusal(recoding);
         }
     return SN_OK;

@@ -51,7 +51,7 @@ static bool take(sn_groups *from, size_t n, int16_t (*blocks)[SN_BLOCK])
                 mask |= (uint32_t)as->chosen << (bits & 7);
                 words = vqtbl1q_u8(vcombine_u8(vcreate_u8(bits), vcreate_u8(0)), vld1q_u8(bytes_of[code]));
                 lanes = vreinterpretq_s16_u16(vmulq_u16(vreinterpretq_u16_u8(words), vld1q_u16(up[code])));
-                lanes = vshlq_s16(lanes, vdupq_n_s16((int16_t) - (int16_t)as->down));
+                lanes = vshlq_s16(lanes, vdupq_n_s16((int16_t)-(int16_t)as->down));
                 lanes = vsubq_s16(lanes, vreinterpretq_s16_u16(vcgtq_s16(lanes, vdupq_n_s16(as->least))));
                 lanes = vreinterpretq_s16_u8(vqtbl1q_u8(vreinterpretq_u8_s16(lanes), vld1q_u8(spread[mask])));
             }

@@ -25,12 +25,18 @@ __all__ = ["MOST_S", "as_json", "checked_every", "lines", "run", "snapshot"]
 LEAST_S, MOST_S = 0.1, 86_400.0
 SMOOTH_S = 1.0  # processes publish four times a second at most; rates of less time would jump
 LETTERS = {form: form[0].upper() for form in FORMS}
-COLOURS = {"storage": "red", "encoded": "yellow", "recoded": "magenta", "decoded": "green", "augmented": "cyan"}
+COLOURS = {
+    "storage": "red",
+    "encoded": "yellow",
+    "recoded": "magenta",
+    "decoded": "green",
+    "augmented": "cyan",
+}
 STATES = {State.IN_USE: "green", State.KEPT: "blue", State.DEAD: "red", State.GIVEN_UP: "yellow"}
 WIDE = 110  # columns from which names and causes have more room
 LEGEND = (
-    f"{', '.join(f'{letter} {form}' for form, letter in LETTERS.items())}: forms in memory, and what was delivered "
-    "from them in percent. stalled: of the time, and why. sharing: deliveries for each preparation."
+    f"{', '.join(f'{letter} {form}' for form, letter in LETTERS.items())}: forms in memory, and what was "
+    "delivered from them in percent. stalled: of the time, and why. sharing: deliveries for each preparation."
 )
 
 

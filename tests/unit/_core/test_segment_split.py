@@ -114,6 +114,8 @@ def test_a_change_that_its_process_did_not_finish_counts_in_whole_or_not_at_all(
         assert keep(member, ENCODED, range(30)) == left[0]
         assert keep(member, DECODED, range(40, 70)) == left[1]
         n_changes, split = segment.split()
-        assert (n_changes, tuple(split)) == ((1, (0, 2500, 7500, 0, 0)) if counted else (0, (0, 10000, 0, 0, 0)))
+        assert (n_changes, tuple(split)) == (
+            (1, (0, 2500, 7500, 0, 0)) if counted else (0, (0, 10000, 0, 0, 0))
+        )
         assert segment.check() is None
         member.close()

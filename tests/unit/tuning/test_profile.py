@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from sizes import size
 
 import seneca
 from seneca import transforms as T
+from seneca._core.codec import Codec
 from seneca.errors import DecodeError, PlanError
 from seneca.partition import Cost, Profile
 from seneca.transforms._pipeline import compile_transform
@@ -48,9 +50,13 @@ def test_a_profile_is_of_these_files_and_this_transform(picture_folder):
     assert found.dataset == dataset.fingerprint().hex()
     assert found.cores == host.cores()
     assert [reading.readers for reading in found.storage] == [1, 2, 4, 8, 16, 32]
-    for stage in work.STAGES:
+    for stage in (*work.STAGES, *work.RECODED_STAGES):
         cost = getattr(found, stage)
         assert isinstance(cost, Cost) and cost.one_s > 0 and cost.all_s > 0
+    payloads = [Codec().recode(Path(path).read_bytes()) for path, _ in dataset.samples]
+    payloads = [one.nbytes for one in payloads if one is not None]
+    assert 0 < len(payloads) < 48 and found.recodable == len(payloads) / 48
+    assert found.recoded.mean_bytes == pytest.approx(np.mean(payloads))
     shares = [share for share, _ in reports]
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] == 1
 

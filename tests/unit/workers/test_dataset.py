@@ -105,7 +105,13 @@ def test_what_is_kept_serves_the_next_epoch_and_other_jobs(name):
         other.begin()
         assert_each_once(other.take(None), 24)
         for stats, storage in ((loader.stats(), 24), (other.stats(), 0)):
-            assert stats["served"] == {"storage": storage, "encoded": 0, "recoded": 0, "decoded": 24, "augmented": 0}
+            assert stats["served"] == {
+                "storage": storage,
+                "encoded": 0,
+                "recoded": 0,
+                "decoded": 24,
+                "augmented": 0,
+            }
         assert other.stats()["read_bytes"] == 0
     encoded = load(Sounds(), name + "e", split="100-0-0")
     for _ in range(2):
