@@ -7,14 +7,16 @@
 
 #include <jpeglib.h>
 
-/* Bits that a look-up sees. With 10 the tables of a picture stay in the first cache, and two coefficients
- * mostly fit. */
+/* Bits that a look-up sees. With 10 the tables of a picture stay in the first cache. */
 #define LOOKUP_BITS 10
 #define ENTRIES (1u << LOOKUP_BITS)
 
+/* Bits that a look-up takes at the most: the value of its last code may lie behind what it sees. Three of them fit
+ * between two refills. */
+#define MOST_BITS 18
+
 #define LONGEST_CODE 16
 #define FILLED 56 /* bits that a refill leaves at least */
-#define LOOKUPS 5 /* of LOOKUP_BITS bits, after a refill */
 #define BLOCK 64  /* coefficients */
 #define AWAY 64   /* an advance that leaves every block: the next code is taken by itself */
 
@@ -38,13 +40,14 @@ typedef struct {
  *
  *   bits 0-7    of the stream that it takes
  *   bits 8-15   how far the first coefficient is from the last one before
- *   bits 16-23  how far the second is from that; AWAY: too long for a look-up
+ *   bits 16-23  how far the second is from that last one; AWAY: too long for a look-up
  *   bit  24     the block ends
- *   bits 32-47  the first, bits 48-63 the second, of which 0 changes nothing
+ *   bits 32-39  the first, bits 40-47 the second, of which 0 changes nothing
+ *   bits 48-63  which of the last bits taken are a value that a look-up does not see whole; it belongs to the second
  */
 #define ENDS (1u << 24)
 
-/* An entry that skips: bits 0-3 of the stream, bits 4-11 how far, bit 12 the block ends. */
+/* An entry that skips: bits 0-4 of the stream, bits 5-11 how far, bit 12 the block ends. */
 #define SKIP_ENDS (1u << 12)
 
 typedef struct {
@@ -150,68 +153,110 @@ static void make_dc(dc_table *table)
     }
 }
 
-/* Codes of a look-up, one after another, as far as they fit with their values. */
+/*
+ * A step: the code that a look-up begins with, and the value behind it.
+ *
+ *   bits 0-7    of the stream that it takes; NO_STEP: too many
+ *   bits 8-15   how far the coefficient is from the last one before
+ *   bits 16-23  of the code alone
+ *   bit  24     ENDS
+ *   bit  25     KNOWN: a look-up sees the whole value, and an entry has room for it
+ *   bits 26-29  of the value
+ */
+#define NO_STEP 0xFFu
+#define KNOWN (1u << 25)
+#define MOST_KNOWN 7 /* bits of a value that an entry has room for */
+
+static uint32_t bits_of(uint32_t step)
+{
+    return step & 0xFF;
+}
+
+static uint32_t advance_of(uint32_t step)
+{
+    return step >> 8 & 0xFF;
+}
+
+static uint32_t code_bits_of(uint32_t step)
+{
+    return step >> 16 & 0xFF;
+}
+
+static uint32_t mask_of(uint32_t step)
+{
+    return (1u << (step >> 26)) - 1;
+}
+
+/* The step of each look-up, and the value if it is known. */
+static void make_steps(const codes *from, uint32_t *steps, int8_t *values)
+{
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        uint32_t length = from->one[i] >> 8, run = from->one[i] >> 4 & 15, size = from->one[i] & 15;
+        bool ends = size == 0 && run != 15, known = length + size <= LOOKUP_BITS && size <= MOST_KNOWN;
+
+        steps[i] = NO_STEP;
+        values[i] = 0;
+        if (length == 0 || length + size > MOST_BITS)
+            continue;
+        steps[i] = size << 26 | (known ? KNOWN : 0) | (ends ? ENDS : (run + 1) << 8) | length << 16 | (length + size);
+        if (known && size > 0)
+            values[i] = (int8_t)extend(i >> (LOOKUP_BITS - length - size) & ((1u << size) - 1), size);
+    }
+}
+
+/* Codes of a look-up, one after another. */
 typedef struct {
-    uint32_t left;    /* bits behind them */
+    uint32_t used;    /* bits of the stream */
     uint32_t advance; /* of all: four of them come to AWAY at most */
     uint32_t ends;    /* ENDS: the last one ends the block */
 } codes_seen;
 
-/* The next one, if it fits. Without a branch: which codes fit is hard to predict. Returns its step, or 0. */
+/* The next one, if the look-up sees it and its value is not too long. Without a branch: which codes fit is hard to
+ * predict. Returns its step, or 0. */
 static inline uint32_t see(codes_seen *seen, const uint32_t *steps, uint32_t bits)
 {
-    uint32_t step = steps[bits << (LOOKUP_BITS - seen->left) & (ENTRIES - 1)];
+    uint32_t step = steps[bits << seen->used & (ENTRIES - 1)];
+    bool fits = (seen->used + code_bits_of(step) <= LOOKUP_BITS) & (seen->used + bits_of(step) <= MOST_BITS);
 
-    step = (step & 0xFF) <= seen->left && !seen->ends ? step : 0;
-    seen->left -= step & 0xFF;
-    seen->advance += step >> 8 & 0xFF;
+    step = fits & !seen->ends ? step : 0;
+    seen->used += bits_of(step);
+    seen->advance += advance_of(step);
     seen->ends |= step & ENDS;
     return step;
-}
-
-/* The first code of each look-up by itself: as in an entry of two, the value in bits 32-47. */
-static void make_steps(const codes *from, uint32_t *steps, int16_t *values)
-{
-    for (uint32_t i = 0; i < ENTRIES; i++) {
-        uint32_t length = from->one[i] >> 8, run = from->one[i] >> 4 & 15, size = from->one[i] & 15;
-        bool fits = length != 0 && length + size <= LOOKUP_BITS, ends = size == 0 && run != 15;
-
-        steps[i] = 0xFF; /* more bits than any look-up has */
-        values[i] = 0;
-        if (!fits)
-            continue;
-        steps[i] = (ends ? ENDS : (run + 1) << 8) | (length + size);
-        if (size > 0)
-            values[i] = (int16_t)extend(i >> (LOOKUP_BITS - length - size) & ((1u << size) - 1), size);
-    }
 }
 
 static void make_ac(ac_table *table)
 {
     uint32_t steps[ENTRIES];
-    int16_t values[ENTRIES];
+    int8_t values[ENTRIES];
 
     make_steps(&table->codes, steps, values);
     for (uint32_t i = 0; i < ENTRIES; i++) {
-        codes_seen seen = {LOOKUP_BITS, 0, 0}, of_two;
-        uint32_t first = see(&seen, steps, i), second, third;
-        uint32_t second_at = i << (LOOKUP_BITS - seen.left) & (ENTRIES - 1);
+        codes_seen seen = {0, 0, 0}, of_two;
+        uint32_t first = see(&seen, steps, i), second_at = i << seen.used & (ENTRIES - 1), second, mask;
+        int8_t other = 0;
 
         if (first == 0) {
             table->two[i] = AWAY << 16;
-            table->skip[i] = AWAY << 4;
+            table->skip[i] = AWAY << 5;
             continue;
         }
-        second = see(&seen, steps, i);
         of_two = seen;
-        third = see(&seen, steps, i);
-        if (third & ENDS)
+        mask = first & KNOWN ? 0 : mask_of(first);
+        second = see(&seen, steps, i);
+        if (first & KNOWN && second != 0) {
+            bool known = second & KNOWN && seen.used <= LOOKUP_BITS;
+
+            of_two = seen;
+            mask = known ? 0 : mask_of(second);
+            other = known ? values[second_at] : 0;
+        }
+        if (see(&seen, steps, i) & ENDS && mask == 0)
             of_two = seen;
         see(&seen, steps, i);
-        table->two[i] = (uint64_t)(uint16_t)(second ? values[second_at] : 0) << 48 |
-                        (uint64_t)(uint16_t)values[i] << 32 | of_two.ends | of_two.advance << 16 |
-                        (first >> 8 & 0xFF) << 8 | (LOOKUP_BITS - of_two.left);
-        table->skip[i] = (uint16_t)((seen.ends ? SKIP_ENDS : 0) | seen.advance << 4 | (LOOKUP_BITS - seen.left));
+        table->two[i] = (uint64_t)mask << 48 | (uint64_t)(uint8_t)other << 40 | (uint64_t)(uint8_t)values[i] << 32 |
+                        of_two.ends | of_two.advance << 16 | advance_of(first) << 8 | of_two.used;
+        table->skip[i] = (uint16_t)((seen.ends ? SKIP_ENDS : 0) | seen.advance << 5 | seen.used);
     }
 }
 
@@ -353,20 +398,32 @@ static INLINE int take_one(reader *r, const codes *from, uint32_t *at, int16_t *
     return *at == BLOCK - 1 ? ENDED : GOES_ON;
 }
 
+/* Look-ups for which a refill has the bits: behind it, behind a DC coefficient, behind one code by itself. */
+#define AFTER_REFILL (FILLED / MOST_BITS)
+#define AFTER_DC ((FILLED - LOOKUP_BITS) / MOST_BITS)
+#define AFTER_ALONE ((FILLED - ALONE_BITS) / MOST_BITS)
+
 /* Up to `most` look-ups. ALONE: the next code has to be taken by itself. */
+
+/* A value of as many bits as the mask has; of none, 0. */
+static INLINE int32_t extend_masked(uint32_t bits, uint32_t mask)
+{
+    return (int32_t)bits - (int32_t)(bits <= mask >> 1 ? mask : 0);
+}
 
 static INLINE int look_up(reader *r, const ac_table *table, uint32_t *at, int16_t *block, int most)
 {
-#pragma GCC unroll 5
+#pragma GCC unroll 3
     for (int k = 0; k < most; k++) {
         uint64_t found = table->two[r->bits >> (64 - LOOKUP_BITS)];
         uint32_t first = *at + (uint32_t)(found >> 8 & 0xFF), second = *at + (uint32_t)(found >> 16 & 0xFF);
+        uint32_t mask = (uint32_t)(found >> 48), last = (uint32_t)(r->bits >> (-found & 63)) & mask;
 
         if (__builtin_expect(second >= BLOCK - 1, false))
             return ALONE;
         drop(r, found & 0xFF);
-        block[natural[first]] = (int16_t)(block[natural[first]] + (int16_t)(found >> 32));
-        block[natural[second]] = (int16_t)(block[natural[second]] + (int16_t)(found >> 48));
+        block[natural[first]] = (int16_t)(block[natural[first]] + (int8_t)(found >> 32));
+        block[natural[second]] = (int16_t)(block[natural[second]] + (int8_t)(found >> 40) + extend_masked(last, mask));
         if (found & ENDS)
             return ENDED;
         *at = second;
@@ -376,13 +433,13 @@ static INLINE int look_up(reader *r, const ac_table *table, uint32_t *at, int16_
 
 static INLINE int skip_up(reader *r, const ac_table *table, uint32_t *at, int most)
 {
-#pragma GCC unroll 5
+#pragma GCC unroll 3
     for (int k = 0; k < most; k++) {
-        uint32_t found = table->skip[r->bits >> (64 - LOOKUP_BITS)], then = *at + (found >> 4 & 0xFF);
+        uint32_t found = table->skip[r->bits >> (64 - LOOKUP_BITS)], then = *at + (found >> 5 & 0x7F);
 
         if (__builtin_expect(then >= BLOCK - 1, false))
             return ALONE;
-        drop(r, found & 15);
+        drop(r, found & 31);
         if (found & SKIP_ENDS)
             return ENDED;
         *at = then;
@@ -394,7 +451,7 @@ static INLINE int skip_up(reader *r, const ac_table *table, uint32_t *at, int mo
 static INLINE bool take_ac(reader *r, const ac_table *table, int16_t *block)
 {
     uint32_t at = 0;
-    int state = look_up(r, table, &at, block, LOOKUPS - 1);
+    int state = look_up(r, table, &at, block, AFTER_DC);
 
     while (state != ENDED) {
         refill(r);
@@ -402,9 +459,9 @@ static INLINE bool take_ac(reader *r, const ac_table *table, int16_t *block)
             state = take_one(r, &table->codes, &at, block);
             if (state != GOES_ON)
                 return state == ENDED;
-            state = look_up(r, table, &at, block, (FILLED - ALONE_BITS) / LOOKUP_BITS);
+            state = look_up(r, table, &at, block, AFTER_ALONE);
         } else {
-            state = look_up(r, table, &at, block, LOOKUPS);
+            state = look_up(r, table, &at, block, AFTER_REFILL);
         }
     }
     return true;
@@ -413,7 +470,7 @@ static INLINE bool take_ac(reader *r, const ac_table *table, int16_t *block)
 static INLINE bool skip_ac(reader *r, const ac_table *table)
 {
     uint32_t at = 0;
-    int state = skip_up(r, table, &at, LOOKUPS - 1);
+    int state = skip_up(r, table, &at, AFTER_DC);
 
     while (state != ENDED) {
         refill(r);
@@ -421,9 +478,9 @@ static INLINE bool skip_ac(reader *r, const ac_table *table)
             state = take_one(r, &table->codes, &at, NULL);
             if (state != GOES_ON)
                 return state == ENDED;
-            state = skip_up(r, table, &at, (FILLED - ALONE_BITS) / LOOKUP_BITS);
+            state = skip_up(r, table, &at, AFTER_ALONE);
         } else {
-            state = skip_up(r, table, &at, LOOKUPS);
+            state = skip_up(r, table, &at, AFTER_REFILL);
         }
     }
     return true;
