@@ -11,6 +11,7 @@
  *        | segments of SN_BLOCKS_AT_ONCE blocks, or fewer at the end of a row, each row's in turn
  *   segment: its bytes | the first block's first coefficient | how many bits the following blocks' have
  *            | presence | these, as differences to the block before | codes, four bits each | masks | fields
+ *   presence: of each block four bits, its place in a table of frequent ones, or 15 | a byte of each that has 15
  *
  * For presence, codes, masks and fields see group_kernels.h. All numbers are little-endian; all but `row` at any byte.
  *
@@ -36,7 +37,8 @@ typedef struct {
     sn_dequantiser by[SN_COMPONENTS];
     uint32_t first_row[SN_COMPONENTS + 1]; /* of each component, of all rows */
     uint8_t *payload, *at, *end;
-    bool is_full; /* why the last call failed */
+    bool is_full;       /* why the last call failed */
+    uint8_t place[256]; /* of each presence in the table of frequent ones */
     sn_put_groups groups;
 } sn_recoding;
 
@@ -53,14 +55,23 @@ size_t sn_recoding_end(sn_recoding *recoding);
 
 /* -- Reading -- */
 
+/* What a byte of places says of two blocks. */
+typedef struct {
+    uint8_t presence[2];
+    uint8_t n_codes;
+    uint8_t is_rare; /* bit 0: the first block's presence is in a byte of its own; bit 1: the second's */
+} sn_presence_pair;
+
 typedef struct {
     const sn_group_kernels *kernels;
     sn_jpeg_frame frame;
     uint32_t first_row[SN_COMPONENTS + 1];
+    sn_presence_pair pairs[256];
     const uint8_t *payload;
     size_t bytes;
     const uint32_t *rows;
-    uint8_t codes[SN_BLOCKS_AT_ONCE * SN_GROUPS + 1]; /* of a segment */
+    uint8_t presence[SN_BLOCKS_AT_ONCE]; /* of a segment, as codes and firsts */
+    uint8_t codes[SN_BLOCKS_AT_ONCE * SN_GROUPS + 1];
     int16_t firsts[SN_BLOCKS_AT_ONCE];
     uint8_t copy[UINT16_MAX + SN_FIELDS_PAST]; /* of a segment at the payload's end, with bytes behind it */
 } sn_recoded;
