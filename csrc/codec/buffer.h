@@ -15,7 +15,7 @@
 
 /* Vector code reads a few bytes past the last pixel of a row: every buffer ends in this many
  * bytes that belong to no pixel. */
-#define SN_BUFFER_SLACK 64
+#define SN_BUFFER_SLACK 96
 
 typedef struct {
     uint8_t *data;

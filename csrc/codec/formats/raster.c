@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../buffer.h"
+
+_Static_assert(SN_RGB_PAST <= SN_BUFFER_SLACK, "pixels are drawn into buffers");
+
 #define SN_MOST_BLOCKS 6 /* of an MCU */
 #define BEFORE 32        /* bytes in front of a row of samples, of which the last is its left neighbour */
 #define BEHIND (SN_SAMPLES_PAST + 8)

@@ -172,16 +172,31 @@ AVX2 static void h2v1(const uint8_t *in, size_t n, uint8_t *out)
     }
 }
 
+/* The lanes before those of `now`, and behind. */
+AVX2 static INLINE __m256i one_before(__m256i last, __m256i now)
+{
+    return _mm256_alignr_epi8(now, _mm256_permute2x128_si256(last, now, 0x21), 14);
+}
+
+AVX2 static INLINE __m256i one_behind(__m256i now, __m256i next)
+{
+    return _mm256_alignr_epi8(_mm256_permute2x128_si256(now, next, 0x21), now, 2);
+}
+
 AVX2 static void h2v2(const uint8_t *near, const uint8_t *far, size_t n, uint8_t *out)
 {
-    for (size_t k = 0; k < n; k += 16) {
-        __m256i last = three_and_one(wide(near + k - 1), wide(far + k - 1));
-        __m256i now = three_and_one(wide(near + k), wide(far + k));
-        __m256i next = three_and_one(wide(near + k + 1), wide(far + k + 1));
-        __m256i even = _mm256_add_epi16(three_and_one(now, last), _mm256_set1_epi16(8));
-        __m256i odd = _mm256_add_epi16(three_and_one(now, next), _mm256_set1_epi16(7));
+    __m256i last = _mm256_slli_si256(_mm256_set1_epi16((short)(3 * near[-1] + far[-1])), 14);
+    __m256i now = three_and_one(wide(near), wide(far));
 
+    for (size_t k = 0; k < n; k += 16) {
+        __m256i next = three_and_one(wide(near + k + 16), wide(far + k + 16)), thrice, even, odd;
+
+        thrice = _mm256_add_epi16(now, _mm256_add_epi16(now, now));
+        even = _mm256_add_epi16(_mm256_add_epi16(thrice, one_before(last, now)), _mm256_set1_epi16(8));
+        odd = _mm256_add_epi16(_mm256_add_epi16(thrice, one_behind(now, next)), _mm256_set1_epi16(7));
         put_two(_mm256_srli_epi16(even, 4), _mm256_srli_epi16(odd, 4), out + 2 * k);
+        last = now;
+        now = next;
     }
 }
 
@@ -195,11 +210,6 @@ AVX2 static INLINE __m256i part_of(__m256i value, int factor)
     return _mm256_srai_epi16(_mm256_add_epi16(twice, _mm256_set1_epi16(1)), 1);
 }
 
-AVX2 static INLINE __m128i bytes_of(__m256i values)
-{
-    return _mm_packus_epi16(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
-}
-
 AVX2 static INLINE __m256i green_of(__m256i blue_red)
 {
     __m256i sum = _mm256_madd_epi16(blue_red, pairs_of(-22554, 65536 - 46802));
@@ -207,35 +217,67 @@ AVX2 static INLINE __m256i green_of(__m256i blue_red)
     return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(32768)), 16);
 }
 
+typedef struct {
+    __m256i red, green, blue;
+} colours;
+
+/* 16 pixels. */
+AVX2 static INLINE colours colours_of(__m256i light, __m256i blue, __m256i red)
+{
+    __m256i green;
+
+    blue = _mm256_sub_epi16(blue, _mm256_set1_epi16(128));
+    red = _mm256_sub_epi16(red, _mm256_set1_epi16(128));
+    green = _mm256_packs_epi32(green_of(_mm256_unpacklo_epi16(blue, red)), green_of(_mm256_unpackhi_epi16(blue, red)));
+    return (colours){
+        _mm256_add_epi16(_mm256_add_epi16(light, red), part_of(red, 91881 - 65536)),
+        _mm256_add_epi16(_mm256_sub_epi16(light, red), green),
+        _mm256_add_epi16(_mm256_add_epi16(light, _mm256_add_epi16(blue, blue)), part_of(blue, 116130 - 131072))};
+}
+
+AVX2 static INLINE __m256i both_halves(__m128i bytes)
+{
+    return _mm256_broadcastsi128_si256(bytes);
+}
+
+/* Each half of the registers has 16 pixels. */
 AVX2 static void to_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, size_t n, uint8_t *rgb)
 {
-    const __m256i middle = _mm256_set1_epi16(128);
+    const __m256i zero = _mm256_setzero_si256();
     /* Where each byte of 16 pixels comes from; -1: another channel's. */
-    const __m128i red_to[3] = {_mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5),
-                               _mm_setr_epi8(-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1),
-                               _mm_setr_epi8(-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1)};
-    const __m128i green_to[3] = {_mm_setr_epi8(-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1),
-                                 _mm_setr_epi8(5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10),
-                                 _mm_setr_epi8(-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1)};
-    const __m128i blue_to[3] = {_mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1),
-                                _mm_setr_epi8(-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1),
-                                _mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15)};
+    const __m256i red_to[3] = {
+        both_halves(_mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5)),
+        both_halves(_mm_setr_epi8(-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1)),
+        both_halves(_mm_setr_epi8(-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1))};
+    const __m256i green_to[3] = {
+        both_halves(_mm_setr_epi8(-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1)),
+        both_halves(_mm_setr_epi8(5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10)),
+        both_halves(_mm_setr_epi8(-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1))};
+    const __m256i blue_to[3] = {
+        both_halves(_mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1)),
+        both_halves(_mm_setr_epi8(-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1)),
+        both_halves(_mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15))};
 
-    for (size_t k = 0; k < n; k += 16, rgb += 48) {
-        __m256i light = wide(y + k);
-        __m256i blue = _mm256_sub_epi16(wide(cb + k), middle), red = _mm256_sub_epi16(wide(cr + k), middle);
-        __m256i green =
-            _mm256_packs_epi32(green_of(_mm256_unpacklo_epi16(blue, red)), green_of(_mm256_unpackhi_epi16(blue, red)));
-        __m128i r = bytes_of(_mm256_add_epi16(_mm256_add_epi16(light, red), part_of(red, 91881 - 65536)));
-        __m128i g = bytes_of(_mm256_add_epi16(_mm256_sub_epi16(light, red), green));
-        __m128i b = bytes_of(
-            _mm256_add_epi16(_mm256_add_epi16(light, _mm256_add_epi16(blue, blue)), part_of(blue, 116130 - 131072)));
+    for (size_t k = 0; k < n; k += 32, rgb += 96) {
+        __m256i light = _mm256_loadu_si256((const __m256i *)(y + k));
+        __m256i blue = _mm256_loadu_si256((const __m256i *)(cb + k));
+        __m256i red = _mm256_loadu_si256((const __m256i *)(cr + k));
+        colours low = colours_of(_mm256_unpacklo_epi8(light, zero), _mm256_unpacklo_epi8(blue, zero),
+                                 _mm256_unpacklo_epi8(red, zero));
+        colours high = colours_of(_mm256_unpackhi_epi8(light, zero), _mm256_unpackhi_epi8(blue, zero),
+                                  _mm256_unpackhi_epi8(red, zero));
+        __m256i r = _mm256_packus_epi16(low.red, high.red);
+        __m256i g = _mm256_packus_epi16(low.green, high.green);
+        __m256i b = _mm256_packus_epi16(low.blue, high.blue);
+        __m256i parts[3];
 
         for (int part = 0; part < 3; part++)
-            _mm_storeu_si128(
-                (__m128i *)(rgb + 16 * part),
-                _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, red_to[part]), _mm_shuffle_epi8(g, green_to[part])),
-                             _mm_shuffle_epi8(b, blue_to[part])));
+            parts[part] = _mm256_or_si256(
+                _mm256_or_si256(_mm256_shuffle_epi8(r, red_to[part]), _mm256_shuffle_epi8(g, green_to[part])),
+                _mm256_shuffle_epi8(b, blue_to[part]));
+        _mm256_storeu_si256((__m256i *)rgb, _mm256_permute2x128_si256(parts[0], parts[1], 0x20));
+        _mm256_storeu_si256((__m256i *)(rgb + 32), _mm256_permute2x128_si256(parts[2], parts[0], 0x30));
+        _mm256_storeu_si256((__m256i *)(rgb + 64), _mm256_permute2x128_si256(parts[1], parts[2], 0x31));
     }
 }
 

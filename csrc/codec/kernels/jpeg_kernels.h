@@ -40,7 +40,7 @@ static inline sn_dequantiser sn_dequantiser_of(const uint16_t quantisers[SN_BLOC
 
 /* Vectors read and write whole ones: past the last sample or pixel as many bytes are read, and overwritten. */
 #define SN_SAMPLES_PAST 32
-#define SN_RGB_PAST 48
+#define SN_RGB_PAST 96
 
 typedef struct {
     /* The samples of `n` blocks side by side, 8 rows of 8 each; the blocks are zeros afterwards. False: a product is
