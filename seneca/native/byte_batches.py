@@ -1,4 +1,4 @@
-"""Batches as bytes: the threads write uint8 pictures, and another place normalises them.
+"""Batches as bytes: the threads write uint8 pictures, and another place lays them out and normalises them.
 
 A float32 batch is four times as large as its pixels. Copied to a GPU as uint8, it takes a quarter of the
 time, and the CPU leaves out the last stage of each sample. That stage then runs on the device, or in the
@@ -101,10 +101,12 @@ def _is_accelerator(device: torch.device | None) -> bool:
 
 
 def of_bytes(support: Support) -> Support:
-    """A native dataset whose pipeline ends before the pixels are normalised and erased."""
+    """A native dataset whose pipeline ends before the pixels are normalised, laid out and erased."""
     assert support.pipeline is not None
     leaves_erasing = support.pipeline.erase is not None
-    pipeline = dataclasses.replace(support.pipeline, dtype="uint8", leaves_erasing=leaves_erasing)
+    pipeline = dataclasses.replace(
+        support.pipeline, dtype="uint8", channels_last=True, leaves_erasing=leaves_erasing
+    )
     return dataclasses.replace(support, pipeline=pipeline)
 
 
@@ -136,6 +138,7 @@ def travel_of(
         pipeline.std,
         divisor=255.0 if pipeline.scale else 1.0,
         dtype=getattr(torch, pipeline.dtype),
+        memory_format=torch.channels_last if pipeline.channels_last else torch.contiguous_format,
     )
     return Travel(normalizer, on_device=device is not None)
 

@@ -143,7 +143,7 @@ class Collation:
         self._mix = _mixing_of(loader, support)
         self._target_transform = _target_transform(support)
         self._boxes = support.targets
-        self._is_channels_last = support.pipeline is not None and support.pipeline.channels_last
+        self._is_channels_last = loader.memory_format is torch.channels_last
         self._is_as_in_workers = loader.num_workers > 0
         self._is_single = loader.batch_sampler is None
         self._of_epoch = seed, number

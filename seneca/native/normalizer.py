@@ -17,7 +17,7 @@ __all__ = ["Normalizer"]
 class Normalizer(torch.nn.Module):
     """Makes ``(images / divisor - mean) / std`` of uint8 images, in the type that the transform makes.
 
-    The result has the images' shape, device and memory format. The module has no parameters, and nothing in
+    The result has the images' shape and device. The module has no parameters, and nothing in
     ``state_dict()``. Its constants follow ``to(device)``, and stay float32 if a model around it becomes half.
     It pickles. A compiler that joins the steps may round the last bit otherwise.
 
@@ -26,6 +26,7 @@ class Normalizer(torch.nn.Module):
         std: Divides each channel after that.
         divisor: Divides pixels before that: 255, or 1 for a transform that does not scale.
         dtype: The type of the result. ``torch.uint8``: images stay unchanged.
+        memory_format: Of the result: ``torch.contiguous_format`` or ``torch.channels_last``.
 
     Example:
         >>> normalizer = Normalizer(mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
@@ -45,9 +46,11 @@ class Normalizer(torch.nn.Module):
         *,
         divisor: float = 255.0,
         dtype: torch.dtype = torch.float32,
+        memory_format: torch.memory_format = torch.contiguous_format,
     ) -> None:
         super().__init__()
         self.dtype = dtype
+        self.memory_format = memory_format
         self._divides, self._mean, self._std = float(divisor), tuple(mean), tuple(std)
         self._make_constants(torch.device("cpu"))
 
@@ -64,7 +67,10 @@ class Normalizer(torch.nn.Module):
         return self
 
     def extra_repr(self) -> str:
-        return f"mean={self._mean}, std={self._std}, divisor={self._divides}, dtype={self.dtype}"
+        return (
+            f"mean={self._mean}, std={self._std}, divisor={self._divides}, dtype={self.dtype}, "
+            f"memory_format={self.memory_format}"
+        )
 
     def forward(self, images: torch.Tensor, erasures: torch.Tensor | None = None) -> torch.Tensor:
         """Normalise images.
@@ -87,7 +93,7 @@ class Normalizer(torch.nn.Module):
             )
         if self.dtype is torch.uint8:
             return images
-        values = images.to(torch.float32)
+        values = self._laid_out(images)
         divisor, mean, std = (one.to(values.device) for one in (self.divisor, self.mean, self.std))
         if self._divides != 1:
             values.div_(divisor)
@@ -97,6 +103,12 @@ class Normalizer(torch.nn.Module):
             values.div_(std)
         values = values.to(self.dtype)
         return values if erasures is None else _erased(values, erasures)
+
+    def _laid_out(self, images: torch.Tensor) -> torch.Tensor:
+        """The pixels as float32, in new memory."""
+        if images.dim() == 4:
+            return images.to(torch.float32, memory_format=self.memory_format)
+        return self._laid_out(images.unsqueeze(0)).squeeze(0)
 
 
 def _erased(images: torch.Tensor, erasures: torch.Tensor) -> torch.Tensor:
