@@ -14,11 +14,10 @@ The best of several noisy measurements is too good, and regret would never be 0.
 better than the chosen one, both are measured ``--again`` times more, in turn, and what counts is each one's
 run in the middle; and so on, until none is better that was measured once.
 
-Storage must be slow, or nothing but the CPU is compared. With root, shared/tools/slowdisk gives a throttled
-image and a limit of memory, under which this whole program is run:
+Storage must be slow, or nothing but the CPU is compared. With root, a control group holds back the device
+that the files lie on and limits memory. This whole program, with ``--free 60MB``, runs in it:
 
-    slowdisk make disk.img mnt imagenet-sample 3000
-    slowdisk run mnt 40 4G -- python -m bench.bench_model --data mnt --free 60MB
+    systemd-run --scope -p "IOReadBandwidthMax=/dev/sdb 40M" -p MemoryMax=4G COMMAND
 
 Without root ``--throttle 40MB`` lets every read of the files wait for a token bucket in the program itself
 (slow_reads.py), which output and JSON say. Such storage has no page cache: each read is paid for, and the
