@@ -13,7 +13,7 @@ from seneca.testing import make_pictures
 
 # What C code prints goes to descriptors 1 and 2, whatever is open there. Python itself sees closed streams.
 JOB = """
-import json, os, pathlib, sys, traceback
+import json, os, pathlib, sys, time, traceback
 import torch
 import seneca
 from seneca import transforms as T
@@ -44,6 +44,14 @@ def low():
             pass
     return found
 
+def stays_low():
+    # A file that was opened this moment is moved to a higher number at once.
+    found, deadline = low(), time.monotonic() + 5
+    while found and time.monotonic() < deadline:
+        time.sleep(0.01)
+        found = dict(found.items() & low().items())
+    return found
+
 def train():
     assert sys.stdin is None and sys.stdout is None and sys.stderr is None
     if how == "folder":
@@ -61,7 +69,7 @@ def train():
         for batch in loader:
             count += len(batch[0] if how != "items" else batch)
             printed()
-            opened |= low()
+            opened |= stays_low()
     kept = sum(samples for form, samples in loader.stats()["served"].items() if form != "storage")
     return {"opened": opened, "count": count, "kept": kept}
 
