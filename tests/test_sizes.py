@@ -44,7 +44,7 @@ def test_each_value_of_each_parameter_is_covered_by_few_sets():
     assert covering({1: {"a": 1}}) == [1]
 
 
-@pytest.mark.small(1)
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("whole", "named", "passed"),
     [("", "", "6 passed, 15 deselected"), ("1", "", "21 passed"), ("", "::test_marked", "7 passed")],

@@ -35,7 +35,7 @@ WORKERS = {
     "spawned": {"num_workers": 1, "multiprocessing_context": "spawn"},
     "forkserver": {"num_workers": 1, "multiprocessing_context": "forkserver"},
 }
-METHODS = pytest.mark.parametrize("workers", size(["forked"], list(WORKERS)))
+METHODS = pytest.mark.parametrize("workers", size(["here", "forked"], list(WORKERS)))
 AHEAD = 8  # batches that a job may draw before it is asked to go on
 
 

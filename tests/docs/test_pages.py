@@ -178,7 +178,6 @@ def shell_blocks(first):
                 yield pytest.param(page, block, id=f"{name_of(page)}:{block.line}")
 
 
-@pytest.mark.small(2)
 @pytest.mark.parametrize(("page", "block"), list(shell_blocks(first=True)))
 def test_commands_of_the_first_pages(page, block, place):
     run_commands_of(page, block, place)

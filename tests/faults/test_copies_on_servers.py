@@ -284,7 +284,7 @@ for epoch in range(8):
 """
 
 
-@pytest.mark.whole_size(shown_by="test_a_server_that_fails_costs_no_sample")
+@pytest.mark.small(1)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_host_that_dies_leaves_the_others_what_they_get_alone(folder, server, hosts, how):
     def start(host):

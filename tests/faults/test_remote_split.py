@@ -111,7 +111,6 @@ def test_with_a_server_decoded_pictures_are_kept_until_the_server_dies(folder, t
 
 
 @pytest.mark.usefixtures("slow_storage")
-@pytest.mark.whole_size(shown_by="test_with_a_server_decoded_pictures_are_kept_until_the_server_dies")
 def test_a_server_that_comes_back_empty_is_counted_on_again(folder, tmp_path):
     with RedisServer(tmp_path / "redis") as server:
         server.kill()

@@ -176,7 +176,6 @@ def losses(folder, begin, name, options):
     return work
 
 
-@pytest.mark.whole_size(shown_by="test_survivors_of_kills_and_stops_get_what_they_get_alone")
 def test_a_network_has_the_same_losses_to_the_bit_alone_and_beside_three_others(host: Host, small_pictures):
     """The others have other numbers of threads."""
     torch.optim.SGD([torch.zeros(1)], 0.05)  # it imports torch's compiler, which each job would

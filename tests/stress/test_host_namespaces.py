@@ -117,7 +117,7 @@ def truth(folder, way):
     return sorted(hashlib.sha256(one.tobytes()).hexdigest() for one in made)
 
 
-@pytest.mark.whole_size(shown_by="test_links_carry_no_more_than_they_may")
+@pytest.mark.small(1)
 @pytest.mark.parametrize("way", ["native", "workers"])
 def test_three_hosts_read_storage_in_the_first_epoch_alone(hosts, servers, tmp_path, way, request):
     folder, place = make_pictures(tmp_path / "pictures", count=COUNT, classes=2), tmp_path / "place"

@@ -68,7 +68,6 @@ def names_of_jobs(process: subprocess.Popen[str]) -> list[str]:
     return sorted(each.name for job in view.jobs for each in job.work) if view is not None else []
 
 
-@pytest.mark.whole_size(shown_by="test_a_job_ends_by_itself_when_the_demo_is_killed")
 def test_two_jobs_share_and_each_gets_every_picture_once(picture_folder, tmp_path):
     process = start_demo(
         *("--data", picture_folder, "--jobs", "2", "--epochs", "2", "--batch", "10"),
@@ -89,7 +88,7 @@ def test_two_jobs_share_and_each_gets_every_picture_once(picture_folder, tmp_pat
     assert left_in_shared_memory(process.pid) == []
 
 
-@pytest.mark.whole_size(shown_by="test_a_job_ends_by_itself_when_the_demo_is_killed")
+@pytest.mark.whole_size(shown_by="test_two_jobs_share_and_each_gets_every_picture_once")
 def test_ctrl_c_ends_all_jobs_with_one_line(picture_folder, tmp_path):
     process = start_demo("--data", picture_folder, "--epochs", "1000000", scratch=tmp_path / "scratch")
     deadline = time.monotonic() + PATIENCE_S
@@ -132,7 +131,7 @@ def test_a_job_ends_by_itself_when_the_demo_is_killed(picture_folder, tmp_path):
         time.sleep(0.05)
 
 
-@pytest.mark.whole_size(shown_by="test_a_job_ends_by_itself_when_the_demo_is_killed")
+@pytest.mark.whole_size(shown_by="test_two_jobs_share_and_each_gets_every_picture_once")
 def test_a_job_that_dies_is_reported_and_the_others_go_on(picture_folder, tmp_path, monkeypatch, capfd):
     real = demo._command
 

@@ -73,7 +73,7 @@ def test_it_says_for_what_the_step_waits_and_passes_on_the_status(tmp_path, work
     assert not list(scratch_folder.iterdir())  # the trace is gone
 
 
-@pytest.mark.whole_size(shown_by="test_it_says_for_what_the_step_waits_and_passes_on_the_status")
+@pytest.mark.whole_size(shown_by="test_ctrl_c_is_the_scripts_and_what_there_was_is_said")
 def test_a_script_that_is_killed_gives_the_shells_status_and_what_there_was(tmp_path):
     script = SCRIPT.replace(
         "            pass\n        print", "            pass\n        os.kill(os.getpid(), 9)\n        print"
@@ -83,7 +83,7 @@ def test_a_script_that_is_killed_gives_the_shells_status_and_what_there_was(tmp_
     assert "the training step waits" in err
 
 
-@pytest.mark.whole_size(shown_by="test_it_says_for_what_the_step_waits_and_passes_on_the_status")
+@pytest.mark.whole_size(shown_by="test_ctrl_c_is_the_scripts_and_what_there_was_is_said")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_signals_are_passed_on(tmp_path, number):
     script = """
@@ -99,7 +99,7 @@ def test_signals_are_passed_on(tmp_path, number):
     assert (process.returncode, err) == (5, NO_LOADER)
 
 
-@pytest.mark.whole_size(shown_by="test_it_says_for_what_the_step_waits_and_passes_on_the_status")
+@pytest.mark.whole_size(shown_by="test_ctrl_c_is_the_scripts_and_what_there_was_is_said")
 @pytest.mark.small(1)
 @pytest.mark.parametrize("way", ["terminal", "timeout", "another group"])
 def test_the_script_gets_one_interrupt_however_it_comes(tmp_path, way):
@@ -130,7 +130,6 @@ def test_the_script_gets_one_interrupt_however_it_comes(tmp_path, way):
     assert process.returncode == 11
 
 
-@pytest.mark.whole_size(shown_by="test_it_says_for_what_the_step_waits_and_passes_on_the_status")
 def test_ctrl_c_is_the_scripts_and_what_there_was_is_said(tmp_path):
     script = SCRIPT.replace(
         "            pass\n", '            print("step", flush=True)\n            time.sleep(0.05)\n'
@@ -156,7 +155,7 @@ def test_what_workers_without_hooks_do_is_not_made_up(tmp_path):
     assert json.loads((tmp_path / "found.json").read_text())["bottleneck"] is None
 
 
-@pytest.mark.whole_size(shown_by="test_it_says_for_what_the_step_waits_and_passes_on_the_status")
+@pytest.mark.whole_size(shown_by="test_ctrl_c_is_the_scripts_and_what_there_was_is_said")
 def test_a_terminals_quit_is_the_scripts_and_what_there_was_is_said(tmp_path, scratch_folder):
     script = SCRIPT.replace(
         "            pass\n", '            print("step", flush=True)\n            time.sleep(0.05)\n'
