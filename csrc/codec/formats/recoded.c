@@ -293,6 +293,18 @@ static const uint8_t *take_presence(sn_recoded *recoded, const uint8_t *from, co
     return rare;
 }
 
+/* How many of the next 16 codes, or of `n`, are below SN_GROUP_WHOLE: their highest bit is 0. */
+static uint32_t masked_of(const uint8_t *codes, uint32_t n)
+{
+    uint64_t bits;
+
+    memcpy(&bits, codes, sizeof bits);
+    if (n < 16)
+        bits |= ~(uint64_t)0 << 4 * n;
+    bits = ~bits >> 3 & 0x1111111111111111;
+    return (uint32_t)(((bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0F) * 0x0101010101010101 >> 56);
+}
+
 /* Find the parts of a segment of `n` blocks. False: they are not all there. */
 static bool open_segment(sn_recoded *recoded, const uint8_t *segment, uint32_t bytes, uint32_t n, sn_groups *groups)
 {
@@ -310,8 +322,8 @@ static bool open_segment(sn_recoded *recoded, const uint8_t *segment, uint32_t b
         recoded->codes[2 * k] = codes[k] & 15;
         recoded->codes[2 * k + 1] = codes[k] >> 4;
     }
-    for (uint32_t k = 0; k < n_codes; k++)
-        n_masks += recoded->codes[k] < SN_GROUP_WHOLE;
+    for (uint32_t k = 0; k < n_codes; k += 16)
+        n_masks += masked_of(codes + k / 2, n_codes - k);
     groups->presence = recoded->presence;
     groups->codes = recoded->codes;
     groups->fields = groups->masks + n_masks;
