@@ -521,5 +521,7 @@ def test_the_first_adapts_and_when_it_is_killed_the_second_does(picture_folder):
             os.kill(first.pid, signal.SIGKILL)
             wait_for(second, "1 job in place of 2")
             os.kill(second.pid, signal.SIGKILL)
-    with contextlib.suppress(FileNotFoundError):  # another job of this host may have swept up what the dead left
+    with contextlib.suppress(
+        FileNotFoundError
+    ):  # another job of this host may have swept up what the dead left
         seneca.SampleCache.remove("of-two")
