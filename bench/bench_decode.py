@@ -52,7 +52,7 @@ LOOPS = {
     "limit": "C loop: decodes the region of the crop, exactly, and nothing else",
     "exact": "C loop: the whole way to float32, exact",
     "fast": "C loop: the whole way to float32, decode=fast",
-    "recode": "C loop: makes the RECODED payload of each picture that has one, and nothing else",
+    "recode": "C loop: the whole way, which also makes the RECODED payload, of each picture that has one",
     "recoded": "C loop: from RECODED payloads in memory to float32",
     "decoded": "C loop: from decoded pictures of 400 x 470 in memory to float32",
     "augmented": "C loop: from staged copies in memory to float32",

@@ -6,7 +6,7 @@
  *
  *   limit            decode, of each picture, only the region that its random crop wants
  *   exact, fast      the whole way: that region, resized, flipped, normalised into float32
- *   recode           makes the RECODED payload of each picture that has one, and nothing else
+ *   recode           the whole way, and makes the RECODED payload, of each picture that has one
  *   recoded          the whole way from these payloads; of the pictures without one, from the file
  *   decoded          the way from decoded pictures of 400 x 470, in random places of 64 MiB
  *   copy-decoded     no work: the same bytes read, as many written
@@ -65,8 +65,9 @@ typedef struct {
     sn_codec *codec;
     sn_rng places; /* which payload is next */
     uint32_t index, epoch;
-    uint8_t *pixels; /* one AUGMENTED picture */
-    float *out;      /* PLACES pictures */
+    uint8_t *pixels;  /* one AUGMENTED picture */
+    uint8_t *payload; /* one RECODED */
+    float *out;       /* PLACES pictures */
 } worker;
 
 static sn_rng rng_of(uint32_t epoch, uint32_t index)
@@ -140,15 +141,27 @@ static void whole_way_recoded(worker *w, float *out)
     write_place(&plan, w->pixels, out);
 }
 
+static size_t largest_recoded(void)
+{
+    size_t largest = 0;
+
+    for (uint32_t i = 0; i < n_pictures; i++)
+        if (pictures[i].length > largest)
+            largest = pictures[i].length;
+    return sn_codec_most_recoded(largest);
+}
+
 static void recode(worker *w, float *out)
 {
     uint32_t epoch, index;
     const picture *p = next_picture(w, &epoch, &index);
-    size_t made;
+    sn_rng rng = rng_of(epoch, index);
+    sn_recoded_payload payload = {w->payload, sn_codec_most_recoded(p->length), 0, 0};
 
-    (void)out;
-    if (sn_codec_recode(w->codec, p->bytes, p->length, w->out, PLACES * VALUES * sizeof *out, &made) != 0)
+    if (sn_codec_augment_and_recode(w->codec, &plan, &rng, p->bytes, p->length, &payload, w->pixels) != 0 ||
+        payload.rc != 0)
         give_up("%s: %s", p->path, sn_codec_message(w->codec));
+    write_place(&plan, w->pixels, out);
 }
 
 static const uint8_t *some_payload(worker *w, const block *from)
@@ -253,6 +266,7 @@ static void start(worker *w, uint32_t number)
     w->codec = sn_codec_new(MAX_PIXELS);
     w->index = number % n_pictures;
     w->pixels = room(VALUES);
+    w->payload = room(largest_recoded());
     w->out = room(PLACES * VALUES * sizeof *w->out);
     sn_rng_start(&w->places, SEED, 0, 0, number, SN_STREAM_CHOOSE);
     if (w->codec == NULL || pthread_create(&w->thread, NULL, work, w) != 0)
@@ -328,22 +342,22 @@ static block fill_block(const sn_plan *how, uint32_t height, uint32_t width)
 static void recode_all(void)
 {
     sn_codec *codec = sn_codec_new(MAX_PIXELS);
-    size_t files = 0, payloads = 0, made;
+    size_t files = 0, payloads = 0;
     uint32_t n = 0;
 
     for (uint32_t i = 0; codec != NULL && i < n_pictures; i++) {
         picture *p = &pictures[i];
-        size_t most = sn_codec_most_recoded(p->length);
+        sn_recoded_payload payload = {.room = sn_codec_most_recoded(p->length)};
 
-        p->recoded = room(most);
-        if (sn_codec_recode(codec, p->bytes, p->length, p->recoded, most, &made) != 0) {
-            free(p->recoded);
-            p->recoded = NULL;
+        payload.bytes = room(payload.room);
+        if (sn_codec_recode(codec, p->bytes, p->length, &payload) != 0) {
+            free(payload.bytes);
             continue;
         }
-        p->recoded_bytes = made;
+        p->recoded = payload.bytes;
+        p->recoded_bytes = payload.length;
         files += p->length;
-        payloads += made;
+        payloads += payload.length;
         n++;
     }
     fprintf(stderr, "%u of %u pictures have a RECODED payload, of %.3f times the bytes of their files\n", n, n_pictures,

@@ -177,7 +177,7 @@ int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_
     int rc;
 
     codec->message[0] = '\0';
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, false, height, width);
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, false, NULL, height, width);
     sn_jpeg_close(codec->jpeg);
     return rc;
 }
@@ -190,7 +190,7 @@ int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length,
     int rc;
 
     codec->message[0] = '\0';
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, false, &h, &w);
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, false, NULL, &h, &w);
     if (rc != SN_OK)
         goto out;
     if (height == 0 || width == 0 || top >= h || left >= w || height > h - top || width > w - left) {
@@ -273,9 +273,9 @@ static int left_to_pillow(const sn_plan *plan, int rc)
     return rc == SN_E_DECODE && plan->leaves_damaged ? SN_E_FOR_PILLOW : rc;
 }
 
-/* Run the first `n_ops` ops of the plan from a file, or from the two of a pair. */
+/* Run the first `n_ops` ops of the plan from a file, or from the two of a pair. `payload` may be NULL. */
 static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool fast, sn_rng *rng,
-                      const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
+                      const uint8_t *bytes, size_t length, sn_recoded_payload *payload, uint8_t *out, sn_view *view)
 {
     sn_view picture, mask = {0}, *whole = NULL;
     const uint8_t *of_mask = NULL;
@@ -294,7 +294,7 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
         if (rc != SN_OK)
             return explain(codec, rc, NULL, height, width);
     }
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, payload, &height, &width);
     if (rc == SN_OK && (uint64_t)height * width > most_pixels(codec, plan))
         rc = SN_E_FOR_PILLOW;
     else if (rc == SN_E_FOR_PILLOW && read_whole(codec, plan, bytes, length, &picture) == SN_OK) {
@@ -332,17 +332,19 @@ static int from_recoded(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, sn
     return rc;
 }
 
-int sn_codec_recode(sn_codec *codec, const uint8_t *bytes, size_t length, void *payload, size_t room, size_t *made)
+int sn_codec_recode(sn_codec *codec, const uint8_t *bytes, size_t length, sn_recoded_payload *payload)
 {
     uint32_t height, width;
-    int rc;
+    sn_view any;
 
     codec->message[0] = '\0';
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, true, &height, &width);
-    if (rc == SN_OK)
-        rc = sn_jpeg_recode(codec->jpeg, payload, room, made);
+    payload->rc = sn_jpeg_open(codec->jpeg, bytes, length, false, payload, &height, &width);
+    if (payload->rc == SN_OK) {
+        payload->rc = SN_E_FOR_PILLOW;
+        sn_jpeg_read(codec->jpeg, (sn_rect){0, 0, 1, 1}, &codec->augmenter.decoded, &any);
+    }
     sn_jpeg_close(codec->jpeg);
-    return rc;
+    return payload->rc;
 }
 
 int sn_codec_decode_recoded(sn_codec *codec, const sn_plan *plan, const void *payload, size_t bytes, sn_view *out)
@@ -361,7 +363,7 @@ int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, 
     /* What is kept in full is decoded exactly: it serves for many epochs, and other jobs too. */
     bool fast = plan->decode == SN_DECODE_FAST && plan->n_head > 0 && plan->ops[0].kind == SN_OP_RESIZE;
 
-    return from_bytes(codec, plan, plan->n_head, fast, NULL, bytes, length, NULL, out);
+    return from_bytes(codec, plan, plan->n_head, fast, NULL, bytes, length, NULL, NULL, out);
 }
 
 int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, sn_view *out)
@@ -374,7 +376,14 @@ int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, 
 {
     bool fast = plan->decode == SN_DECODE_FAST;
 
-    return from_bytes(codec, plan, plan->n_ops, fast, rng, bytes, length, out, NULL);
+    return from_bytes(codec, plan, plan->n_ops, fast, rng, bytes, length, NULL, out, NULL);
+}
+
+int sn_codec_augment_and_recode(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const uint8_t *bytes, size_t length,
+                                sn_recoded_payload *payload, uint8_t *out)
+{
+    payload->rc = SN_E_FOR_PILLOW; /* of whatever does not come to be read as a JPEG */
+    return from_bytes(codec, plan, plan->n_ops, false, rng, bytes, length, payload, out, NULL);
 }
 
 int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const sn_view *decoded, uint8_t *out)

@@ -4,6 +4,7 @@
  *   bytes --probe--> size              of a JPEG
  *   bytes --decode--> DECODED          whole picture and head, when its payload will be kept
  *   bytes --augment--> AUGMENTED       straight, decoding only the region that is wanted
+ *         --recode---> RECODED         on the way there
  *   DECODED --augment--> AUGMENTED
  *   AUGMENTED --batch--> the output tensor
  *
@@ -107,9 +108,21 @@ static inline size_t sn_codec_most_recoded(size_t length)
     return length + length / 10 * 3;
 }
 
-/* Write the RECODED payload (formats/recoded.h) of a file in `room` bytes, aligned to 4. SN_E_FOR_PILLOW: it is of a kind
- * that has none, or has to be turned; SN_E_DECODE: it is damaged; SN_E_TOO_LARGE; SN_FULL: there is no room. */
-int sn_codec_recode(sn_codec *codec, const uint8_t *bytes, size_t length, void *payload, size_t room, size_t *made);
+/* A RECODED payload (formats/recoded.h) that is to be written. */
+typedef struct {
+    void *bytes; /* aligned to 4 */
+    size_t room; /* that may be written */
+    size_t length;
+    int rc; /* 0; or why there is none. SN_E_FOR_PILLOW: the file is of a kind that has none, or has to be turned;
+               SN_E_DECODE: it is damaged; SN_E_TOO_LARGE; SN_FULL: there is no room */
+} sn_recoded_payload;
+
+/* sn_codec_augment_encoded(), never fast, which also writes the payload of the file, in the same pass over its codes. */
+int sn_codec_augment_and_recode(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const uint8_t *bytes, size_t length,
+                                sn_recoded_payload *payload, uint8_t *out);
+
+/* Write the payload alone. Returns payload->rc. */
+int sn_codec_recode(sn_codec *codec, const uint8_t *bytes, size_t length, sn_recoded_payload *payload);
 
 /* The same two from a RECODED payload (formats/recoded.h), aligned to 4, with the same pixels; plans of pairs have none.
  * SN_E_DECODE: it is damaged. */

@@ -99,7 +99,7 @@ typedef struct {
     uint64_t prepare; /* ENCODED to AUGMENTED in one go; the next three by the thread's own clock too */
     uint64_t decode;  /* ENCODED to DECODED, which is to be kept */
     uint64_t augment; /* DECODED to AUGMENTED */
-    uint64_t recode;  /* ENCODED to RECODED, which is to be kept */
+    uint64_t recode;  /* ENCODED to RECODED, which is to be kept, and to AUGMENTED */
     uint64_t redraw;  /* RECODED to AUGMENTED */
 } sn_spent;
 

@@ -202,25 +202,30 @@ static int is_damage(int rc)
     return rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN;
 }
 
-/* Keep the RECODED payload of a file, or note why it has none. */
-static void keep_recoded(sn_scratch *scratch, sn_batch_item *place, const uint8_t *bytes, size_t length)
+/* Prepare a sample, and keep the RECODED payload of its file, or note why it has none. */
+static int augment_and_recode(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, sn_rng *rng,
+                              const uint8_t *bytes, size_t length, uint8_t *pixels)
 {
-    size_t room = sn_codec_most_recoded(length), made;
-    uint8_t *payload = room <= UINT32_MAX ? malloc(room) : NULL;
+    uint64_t began = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID), spent;
+    sn_recoded_payload payload = {.room = sn_codec_most_recoded(length)};
     int rc;
 
-    if (!payload)
-        return;
-    rc = sn_codec_recode(scratch->codec, bytes, length, payload, room, &made);
-    if (rc == 0) {
-        place->kept = payload;
-        place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)made, .form = SN_RECODED};
-        return;
+    payload.bytes = payload.room <= UINT32_MAX ? malloc(payload.room) : NULL;
+    if (!payload.bytes)
+        return sn_codec_augment_encoded(scratch->codec, context->plan, rng, bytes, length, pixels);
+    rc = sn_codec_augment_and_recode(scratch->codec, context->plan, rng, bytes, length, &payload, pixels);
+    spent = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
+    if (rc == 0 && payload.rc == 0) {
+        place->kept = payload.bytes;
+        place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)payload.length, .form = SN_RECODED};
+        place->spent.recode = spent;
+        return 0;
     }
-    free(payload);
-    place->unrecoded = 1 + (rc == SN_FULL   ? SN_UNRECODED_LARGE
-                            : is_damage(rc) ? SN_UNRECODED_DAMAGED
-                                            : SN_UNRECODED_KIND);
+    free(payload.bytes);
+    place->unrecoded = 1 + (payload.rc == SN_FULL   ? SN_UNRECODED_LARGE
+                            : is_damage(payload.rc) ? SN_UNRECODED_DAMAGED
+                                                    : SN_UNRECODED_KIND);
+    return rc;
 }
 
 static int augment_recoded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, sn_rng *rng,
@@ -246,18 +251,8 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
             return rc;
         keep_decoded(place, &decoded);
     }
-    if (place->item.keep == SN_RECODED) {
-        keep_recoded(scratch, place, bytes, length);
-        if (place->kept) {
-            place->spent.recode = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
-            rc = augment_recoded(scratch, context, place, rng, place->kept, place->offer.length, pixels);
-            if (rc != SN_E_FOR_PILLOW)
-                return rc;
-            free(place->kept); /* Pillow takes files */
-            place->kept = NULL;
-        }
-        began = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID); /* what was in vain is no part of preparing */
-    }
+    if (place->item.keep == SN_RECODED)
+        return augment_and_recode(scratch, context, place, rng, bytes, length, pixels);
     if (!place->kept) {
         rc = sn_codec_augment_encoded(scratch->codec, context->plan, rng, bytes, length, pixels);
         if (rc == 0) /* how fast another decoder's pictures are refused says nothing about preparing */
@@ -399,12 +394,15 @@ static enum comparison found(int is_same)
 static enum comparison compare_recoded(sn_scratch *scratch, const sn_slot *slot, const sn_segment *segment,
                                        const uint8_t *bytes, size_t length)
 {
-    uint8_t *payload = malloc(slot->length);
-    size_t made = 0;
-    int rc = payload ? sn_codec_recode(scratch->codec, bytes, length, payload, slot->length, &made) : -ENOMEM;
-    enum comparison outcome = rc == -ENOMEM ? NOT_COMPARED : found(rc == 0 && is_payload(slot, segment, payload, made));
+    sn_recoded_payload payload = {malloc(slot->length), slot->length, 0, -ENOMEM};
+    enum comparison outcome;
 
-    free(payload);
+    if (payload.bytes)
+        sn_codec_recode(scratch->codec, bytes, length, &payload);
+    outcome = payload.rc == -ENOMEM
+                  ? NOT_COMPARED
+                  : found(payload.rc == 0 && is_payload(slot, segment, payload.bytes, payload.length));
+    free(payload.bytes);
     return outcome;
 }
 

@@ -3,7 +3,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from seneca._core.plan cimport sn_boxes, sn_moves, sn_plan
+from seneca._core.plan cimport Plan, sn_boxes, sn_moves, sn_plan
 from seneca._core.rng cimport sn_rng
 
 
@@ -37,8 +37,13 @@ cdef extern from "codec/sn_codec.h" nogil:
     int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
                                  const uint8_t *data, size_t length, uint8_t *out)
     size_t sn_codec_most_recoded(size_t length)
-    int sn_codec_recode(sn_codec *codec, const uint8_t *data, size_t length, void *payload, size_t room,
-                        size_t *made)
+    ctypedef struct sn_recoded_payload:
+        void *bytes
+        size_t room, length
+        int rc
+    int sn_codec_augment_and_recode(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const uint8_t *data, size_t length,
+                                    sn_recoded_payload *payload, uint8_t *out)
+    int sn_codec_recode(sn_codec *codec, const uint8_t *data, size_t length, sn_recoded_payload *payload)
     int sn_codec_augment_recoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
                                  const void *payload, size_t length, uint8_t *out)
     int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
@@ -89,3 +94,5 @@ cdef class Codec:
     cdef int enter(self) except -1
     cdef int leave(self, int rc) except -1
     cdef object leave_with(self, int rc, const sn_view *view)
+    cdef object augment(self, Plan plan, const uint8_t[::1] data, sn_rng rng, bint is_recoded, sn_recoded_payload *payload)
+    cdef object recoded(self, const sn_recoded_payload *payload, object room)

@@ -204,56 +204,65 @@ cdef class Codec:
     def augment_encoded(self, Plan plan, const uint8_t[::1] data, uint64_t seed, uint64_t nonce,
                         uint32_t epoch, uint32_t index):
         """AUGMENTED, straight from the file: uint8 ``(height, width, 3)`` of ``output_size()``."""
-        array = room_for(plan)
-        cdef uint8_t[::1] out = array
-        cdef sn_rng rng
-        cdef int rc
-        sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
-        self.enter()
-        with nogil:
-            rc = sn_codec_augment_encoded(self.handle, &plan.value, &rng, &data[0], data.shape[0],
-                                          &out[0])
-        self.leave(rc)
-        return shaped(plan, array)
-
-    def recode(self, const uint8_t[::1] data):
-        """RECODED: the coefficients of a JPEG, uint8, flat; None: it has no such payload that is worth keeping."""
-        cdef size_t made = 0
-        cdef int rc
-        array = np.empty(sn_codec_most_recoded(data.shape[0]) or 1, np.uint8)
-        cdef uint8_t[::1] out = array
-        self.enter()
-        with nogil:
-            rc = sn_codec_recode(self.handle, &data[0], data.shape[0], &out[0], out.shape[0], &made)
-        if rc in (SN_E_FOR_PILLOW, SN_E_DECODE, SN_E_TOO_LARGE, SN_FULL):
-            self.busy = False
-            return None
-        self.leave(rc)
-        return array[:made]
+        return self.augment(plan, data, rng_of(seed, nonce, epoch, index), False, NULL)
 
     def augment_recoded(self, Plan plan, const uint8_t[::1] payload, uint64_t seed, uint64_t nonce,
                         uint32_t epoch, uint32_t index):
         """AUGMENTED, from what :meth:`recode` gives: the same as straight from the file."""
-        array = room_for(plan)
-        cdef uint8_t[::1] out = array
-        cdef sn_rng rng
-        cdef int rc
-        sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
+        return self.augment(plan, payload, rng_of(seed, nonce, epoch, index), True, NULL)
+
+    def augment_and_recode(self, Plan plan, const uint8_t[::1] data, uint64_t seed, uint64_t nonce,
+                           uint32_t epoch, uint32_t index):
+        """``(AUGMENTED, RECODED)``, of :meth:`augment_encoded` and :meth:`recode`, in one pass."""
+        room = np.empty(sn_codec_most_recoded(data.shape[0]) or 1, np.uint8)
+        cdef uint8_t[::1] out = room
+        cdef sn_recoded_payload payload
+        payload.bytes, payload.room = &out[0], out.shape[0]
+        augmented = self.augment(plan, data, rng_of(seed, nonce, epoch, index), False, &payload)
+        return augmented, self.recoded(&payload, room)
+
+    def recode(self, const uint8_t[::1] data):
+        """RECODED: the coefficients of a JPEG, uint8, flat; None: it has no such payload that is worth keeping."""
+        room = np.empty(sn_codec_most_recoded(data.shape[0]) or 1, np.uint8)
+        cdef uint8_t[::1] out = room
+        cdef sn_recoded_payload payload
+        payload.bytes, payload.room = &out[0], out.shape[0]
         self.enter()
         with nogil:
-            rc = sn_codec_augment_recoded(self.handle, &plan.value, &rng, &payload[0], payload.shape[0], &out[0])
+            sn_codec_recode(self.handle, &data[0], data.shape[0], &payload)
+        self.busy = False
+        return self.recoded(&payload, room)
+
+    cdef augment(self, Plan plan, const uint8_t[::1] data, sn_rng rng, bint is_recoded, sn_recoded_payload *payload):
+        array = room_for(plan)
+        cdef uint8_t[::1] out = array
+        cdef int rc
+        self.enter()
+        with nogil:
+            if payload != NULL:
+                rc = sn_codec_augment_and_recode(self.handle, &plan.value, &rng, &data[0], data.shape[0], payload, &out[0])
+            elif is_recoded:
+                rc = sn_codec_augment_recoded(self.handle, &plan.value, &rng, &data[0], data.shape[0], &out[0])
+            else:
+                rc = sn_codec_augment_encoded(self.handle, &plan.value, &rng, &data[0], data.shape[0], &out[0])
         self.leave(rc)
         return shaped(plan, array)
+
+    cdef recoded(self, const sn_recoded_payload *payload, room):
+        if payload.rc in (SN_E_FOR_PILLOW, SN_E_DECODE, SN_E_TOO_LARGE, SN_FULL):
+            return None
+        if payload.rc != 0:
+            raise picture_error(payload.rc, "no memory for a recoded copy")
+        return room[:payload.length]
 
     def augment_decoded(self, Plan plan, picture, uint64_t seed, uint64_t nonce, uint32_t epoch, uint32_t index):
         """AUGMENTED, by the tail of ``plan`` from DECODED."""
         array = room_for(plan)
         cdef uint8_t[::1] out = array
         cdef sn_view source = view_of(picture)
-        cdef sn_rng rng
+        cdef sn_rng rng = rng_of(seed, nonce, epoch, index)
         cdef int rc
         check_kind(plan, picture)
-        sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
         self.enter()
         with nogil:
             rc = sn_codec_augment_decoded(self.handle, &plan.value, &rng, &source, &out[0])
@@ -321,6 +330,12 @@ def resize(const uint8_t[:, :, :] picture, size, box, interpolation="bilinear", 
     if rc != SN_OK:
         raise picture_error(rc, "no memory for the resize")
     return array
+
+
+cdef inline sn_rng rng_of(uint64_t seed, uint64_t nonce, uint32_t epoch, uint32_t index):
+    cdef sn_rng rng
+    sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
+    return rng
 
 
 def batch_write(Plan plan, const uint8_t[:, :, ::1] augmented, out, uint64_t seed=0, uint32_t epoch=0,

@@ -95,7 +95,8 @@ class Profile:
         augment: From DECODED to AUGMENTED (1 / T_A of a core).
         prepare: From ENCODED to AUGMENTED in one go, which decodes no more than the crop needs (1 / T_D+A
             of a core).
-        recode: From ENCODED to RECODED. It is paid once for each payload that is kept.
+        recode: From ENCODED to RECODED and to AUGMENTED in one go. It is paid once for each payload that is
+            kept.
         redraw: From RECODED to AUGMENTED in one go.
         batch: From AUGMENTED into the batch: normalised, cast, laid out.
         memory_bytes_per_s: The memory's bandwidth, reading and writing together, with all cores at work.

@@ -193,7 +193,9 @@ def _one(
         return False
     batch_write(plan, augmented if pipeline.mask is None else augmented[0], out, 0, 0, index)
     times.append(clock())
-    payload = codec.recode(data) if pipeline.mask is None else None
+    payload = None
+    if pipeline.mask is None and not by_pillow:
+        _, payload = codec.augment_and_recode(plan, data, 0, 0, 0, index)
     again = [times[-1], clock()]
     if payload is not None:
         codec.augment_recoded(plan, payload, 0, 0, 0, index)

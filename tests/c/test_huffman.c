@@ -235,7 +235,7 @@ static bool compare_pixels(uint32_t number, picture_file file, sn_jpeg *jpeg, sn
     bool is_read;
     int rc;
 
-    CHECK_EQUAL(sn_jpeg_open(jpeg, file.bytes, file.length, false, &height, &width), 0, "file %u", number);
+    CHECK_EQUAL(sn_jpeg_open(jpeg, file.bytes, file.length, false, NULL, &height, &width), 0, "file %u", number);
     pixels = malloc((size_t)height * width * 3);
     CHECK(pixels);
     is_read = read_by_libjpeg(file, pixels);

@@ -71,7 +71,8 @@ struct sn_jpeg {
     sn_recoded *recoded; /* made when it is needed first */
     bool is_recoded;     /* a payload is open, and no JPEG */
     sn_recoding *recoding;
-    sn_buffer stored; /* what was decoded, before it is turned */
+    sn_recoded_payload *payload; /* to be written too; NULL: none, or not in this attempt */
+    sn_buffer stored;            /* what was decoded, before it is turned */
 
     /* The arguments of the step under way, which takes none itself: see attempt(). */
     const uint8_t *bytes;
@@ -80,8 +81,6 @@ struct sn_jpeg {
     sn_rect region;
     sn_buffer *buffer;
     sn_view view;
-    void *payload;
-    size_t room, recoded_bytes;
 };
 
 /* -- libjpeg's callbacks -- */
@@ -279,7 +278,7 @@ static void read_header(sn_jpeg *jpeg)
     jpeg->source.next_input_byte = jpeg->bytes;
     jpeg->source.bytes_in_buffer = jpeg->length;
     info->src = &jpeg->source;
-    if (jpeg->upright)
+    if (jpeg->upright || jpeg->payload != NULL)
         jpeg_save_markers(info, JPEG_APP0 + 1, 0xFFFF);
     while (jpeg_read_header(info, FALSE) == JPEG_HEADER_TABLES_ONLY)
         ; /* an abbreviated stream: the picture is in the next one */
@@ -291,6 +290,8 @@ static void read_header(sn_jpeg *jpeg)
     jpeg->max_scans = max_scans(info);
     if (jpeg->upright)
         jpeg->orientation = find_orientation(jpeg);
+    if (jpeg->payload != NULL && find_orientation(jpeg) != 1)
+        jpeg->payload = NULL;
 }
 
 /* Scans that end before every coefficient has its last bit make libjpeg smooth each block with
@@ -384,7 +385,7 @@ static void draw_region(sn_jpeg *jpeg)
     if (!sn_raster_draw(jpeg->raster, jpeg->huffman, jpeg->buffer->data, stride))
         leave_to_libjpeg(jpeg);
     sn_huffman_end(jpeg->huffman, info);
-    if (sn_raster_has_more(jpeg->raster) && !is_read_to_its_end(info)) {
+    if (sn_raster_has_more(jpeg->raster) && (sn_raster_is_recoding(jpeg->raster) || !is_read_to_its_end(info))) {
         if (!sn_raster_skip(jpeg->raster, jpeg->huffman))
             leave_to_libjpeg(jpeg);
         sn_huffman_end(jpeg->huffman, info);
@@ -394,6 +395,33 @@ static void draw_region(sn_jpeg *jpeg)
     jpeg->view = (sn_view){jpeg->buffer->data, region.height, region.width, stride, NULL};
 }
 
+/* Begin the payload that draw_region() is to write. NULL: it is to write none, or there can be none. */
+static sn_recoding *begin_payload(sn_jpeg *jpeg, const sn_jpeg_frame *frame)
+{
+    sn_recoded_payload *to = jpeg->payload;
+
+    if (to == NULL)
+        return NULL;
+    if (sn_recoding_begin(jpeg->recoding, frame, to->bytes, to->room)) {
+        to->rc = SN_E_DECODE; /* unless all goes well */
+        return jpeg->recoding;
+    }
+    to->rc = jpeg->recoding->is_full ? SN_FULL : SN_E_FOR_PILLOW;
+    return NULL;
+}
+
+static void end_payload(sn_jpeg *jpeg, const sn_recoding *begun)
+{
+    if (begun == NULL)
+        return;
+    if (sn_raster_is_recoding(jpeg->raster)) {
+        jpeg->payload->length = sn_recoding_end(jpeg->recoding);
+        jpeg->payload->rc = jpeg->info.err->num_warnings > 0 ? SN_E_DECODE : SN_OK;
+    } else if (jpeg->recoding->is_full) {
+        jpeg->payload->rc = SN_FULL;
+    }
+}
+
 static void read_region(sn_jpeg *jpeg)
 {
     struct jpeg_decompress_struct *info = &jpeg->info;
@@ -401,6 +429,7 @@ static void read_region(sn_jpeg *jpeg)
     bool cmyk = info->num_components == 4;
     bool whole, ours;
     uint32_t first_column = 0;
+    sn_recoding *recoding;
     sn_jpeg_frame frame;
     size_t stride;
     uint8_t *pixels;
@@ -413,10 +442,13 @@ static void read_region(sn_jpeg *jpeg)
     jpeg_start_decompress(info);
 
     ours = !jpeg->plainly && sn_huffman_begin(jpeg->huffman, info);
-    if (ours && jpeg->denominator == 1 && sn_jpeg_frame_of(info, &frame) &&
-        sn_raster_begin(jpeg->raster, &frame, region)) {
-        draw_region(jpeg);
-        return;
+    if (ours && jpeg->denominator == 1 && sn_jpeg_frame_of(info, &frame)) {
+        recoding = begin_payload(jpeg, &frame);
+        if (sn_raster_begin(jpeg->raster, &frame, region, recoding)) {
+            draw_region(jpeg);
+            end_payload(jpeg, recoding);
+            return;
+        }
     }
     if (ours)
         ((entropy_decoder *)info->entropy)->decode_mcu = on_mcu;
@@ -457,17 +489,9 @@ static void read_region(sn_jpeg *jpeg)
     jpeg->view.stride = stride;
 }
 
-static void recode(sn_jpeg *jpeg)
+static void recode_scans(sn_jpeg *jpeg)
 {
-    struct jpeg_decompress_struct *info = &jpeg->info;
-    int rc = jpeg->orientation == 1 ? sn_recode(info, jpeg->huffman, &jpeg->stored, jpeg->recoding, jpeg->payload,
-                                                jpeg->room, &jpeg->recoded_bytes)
-                                    : SN_E_FOR_PILLOW;
-
-    if (rc != SN_OK)
-        fail(jpeg, rc, "it has no recoded copy");
-    if (!jpeg_has_multiple_scans(info))
-        finish(info);
+    jpeg->payload->rc = sn_recode_scans(&jpeg->info, jpeg->recoding, jpeg->payload);
 }
 
 /* -- The calls -- */
@@ -512,12 +536,18 @@ void sn_jpeg_free(sn_jpeg *jpeg)
     free(jpeg);
 }
 
-int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright, uint32_t *height, uint32_t *width)
+int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright, sn_recoded_payload *payload,
+                 uint32_t *height, uint32_t *width)
 {
     bool swapped;
     int rc;
 
     sn_jpeg_close(jpeg);
+    if (payload != NULL) {
+        payload->rc = SN_E_FOR_PILLOW; /* unless it is written */
+        if (jpeg->recoding == NULL && (jpeg->recoding = malloc(sizeof *jpeg->recoding)) == NULL)
+            return -ENOMEM;
+    }
     if (length < 3 || bytes[0] != 0xFF || bytes[1] != 0xD8 || bytes[2] != 0xFF) {
         snprintf(jpeg->message, SN_JPEG_MESSAGE, "the first bytes are not a JPEG's");
         return SN_E_FOR_PILLOW;
@@ -529,6 +559,7 @@ int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool uprigh
     jpeg->bytes = bytes;
     jpeg->length = length;
     jpeg->upright = upright;
+    jpeg->payload = payload;
     jpeg->orientation = 1;
     jpeg->denominator = 1;
     jpeg->plainly = false;
@@ -554,19 +585,6 @@ int sn_jpeg_open_recoded(sn_jpeg *jpeg, const void *payload, size_t bytes, uint3
     *height = jpeg->recoded->frame.height;
     *width = jpeg->recoded->frame.width;
     return SN_OK;
-}
-
-int sn_jpeg_recode(sn_jpeg *jpeg, void *payload, size_t room, size_t *bytes)
-{
-    int rc;
-
-    if (jpeg->recoding == NULL && (jpeg->recoding = malloc(sizeof *jpeg->recoding)) == NULL)
-        return -ENOMEM;
-    jpeg->payload = payload;
-    jpeg->room = room;
-    rc = attempt(jpeg, recode);
-    *bytes = jpeg->recoded_bytes;
-    return rc;
 }
 
 static uint32_t reduced(uint32_t side, uint32_t denominator)
@@ -596,7 +614,7 @@ static int read_recoded(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_vie
     size_t stride = (size_t)region.width * 3;
 
     if (sn_buffer_reserve(buffer, stride * region.height) != 0 ||
-        !sn_raster_begin(jpeg->raster, &jpeg->recoded->frame, region))
+        !sn_raster_begin(jpeg->raster, &jpeg->recoded->frame, region, NULL))
         return -ENOMEM;
     if (!sn_raster_draw_recoded(jpeg->raster, jpeg->recoded, buffer->data, stride)) {
         snprintf(jpeg->message, SN_JPEG_MESSAGE, "its recoded copy is damaged");
@@ -606,12 +624,39 @@ static int read_recoded(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_vie
     return SN_OK;
 }
 
+/* Another attempt, without what may have failed. */
+static int begin_again(sn_jpeg *jpeg)
+{
+    sn_jpeg_close(jpeg);
+    jpeg->message[0] = '\0';
+    jpeg->plainly = true;
+    return attempt(jpeg, read_header);
+}
+
+/* Several scans are read once: their rectangle is drawn from the payload. */
+static int open_scans(sn_jpeg *jpeg)
+{
+    sn_recoded_payload *payload = jpeg->payload;
+    uint32_t height, width;
+    int rc = attempt(jpeg, recode_scans);
+
+    if (rc != SN_OK)
+        payload->rc = rc;
+    if (payload->rc != SN_OK)
+        return begin_again(jpeg);
+    return sn_jpeg_open_recoded(jpeg, payload->bytes, payload->length, &height, &width);
+}
+
 int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
 {
-    uint32_t height, width;
     bool turned = jpeg->orientation != 1;
-    int rc;
+    uint32_t height, width;
+    int rc = SN_OK;
 
+    if (jpeg->payload != NULL && jpeg_has_multiple_scans(&jpeg->info))
+        rc = open_scans(jpeg);
+    if (rc != SN_OK)
+        return rc;
     if (jpeg->is_recoded)
         return read_recoded(jpeg, region, buffer, out);
     height = reduced(jpeg->info.image_height, jpeg->denominator);
@@ -619,10 +664,8 @@ int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
     jpeg->region = sn_orientation_stored(jpeg->orientation, region, height, width);
     jpeg->buffer = turned ? &jpeg->stored : buffer;
     rc = attempt(jpeg, read_region);
-    if (rc == AGAIN) {
-        sn_jpeg_close(jpeg);
-        jpeg->plainly = true;
-        rc = attempt(jpeg, read_header);
+    if (rc == AGAIN || (rc != SN_OK && jpeg->payload != NULL)) {
+        rc = begin_again(jpeg);
         if (rc == SN_OK)
             rc = attempt(jpeg, read_region);
     }
@@ -648,4 +691,5 @@ void sn_jpeg_close(sn_jpeg *jpeg)
     if (jpeg->created)
         jpeg_destroy_decompress(&jpeg->info);
     jpeg->created = jpeg->is_recoded = false;
+    jpeg->payload = NULL;
 }

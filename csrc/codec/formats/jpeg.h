@@ -37,13 +37,11 @@ typedef struct sn_jpeg sn_jpeg;
 sn_jpeg *sn_jpeg_new(uint64_t max_pixels, char message[SN_JPEG_MESSAGE]);
 void sn_jpeg_free(sn_jpeg *jpeg);
 
-/* `upright`: turn the picture as its EXIF orientation says. Size and rectangles are those of the
- * turned picture from then on. */
-int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright, uint32_t *height, uint32_t *width);
-
-/* In place of reading: write the payload of recoded.h, as sn_recode() does, of a picture that was opened `upright`. One
- * that has to be turned has none: SN_E_FOR_PILLOW. */
-int sn_jpeg_recode(sn_jpeg *jpeg, void *payload, size_t room, size_t *bytes);
+/* `upright`: turn the picture as its EXIF orientation says. Size and rectangles are those of the turned picture from
+ * then on. `payload`, if it is not NULL, is written by sn_jpeg_read() in the same pass; nothing may shrink the picture
+ * then. A picture whose EXIF says that it is to be turned has none. */
+int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright, sn_recoded_payload *payload,
+                 uint32_t *height, uint32_t *width);
 
 /* Open the payload of recoded.h, aligned to 4, in place of a JPEG. Nothing shrinks it. SN_E_DECODE: it is damaged. */
 int sn_jpeg_open_recoded(sn_jpeg *jpeg, const void *payload, size_t bytes, uint32_t *height, uint32_t *width);

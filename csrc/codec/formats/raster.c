@@ -13,9 +13,10 @@ _Static_assert(SN_RGB_PAST <= SN_BUFFER_SLACK, "pixels are drawn into buffers");
 
 /* A component: its samples in the columns of MCUs that are wanted, in rows that are used again after two of MCUs. */
 typedef struct {
-    uint32_t across, down;  /* blocks of an MCU */
-    uint32_t width, height; /* samples of the whole picture */
-    size_t blocks_across;   /* of a row of MCUs that are wanted */
+    uint32_t across, down;         /* blocks of an MCU */
+    uint32_t width, height;        /* samples of the whole picture */
+    size_t blocks_across;          /* of a row of MCUs, where they have blocks */
+    size_t first_wanted, n_wanted; /* of these, those whose samples are wanted */
     sn_dequantiser by;
     int16_t (*blocks)[SN_BLOCK]; /* of a row of MCUs, zeros between two pictures */
     uint8_t *rows;
@@ -29,6 +30,8 @@ struct sn_raster {
     component components[SN_COMPONENTS];
     uint32_t columns, rows;       /* of MCUs */
     uint32_t first, last;         /* wanted columns of MCUs */
+    uint32_t first_with_blocks;   /* the first column that has blocks: `first`, or 0 for a payload */
+    sn_recoding *recoding;        /* NULL: no payload is written, or no more */
     uint32_t first_row, next_row; /* of MCUs: the first with samples, the next to decode */
     uint32_t next;                /* row of pixels */
     int16_t (*blocks)[SN_BLOCK];
@@ -94,7 +97,7 @@ static bool make_room(sn_raster *raster)
     for (uint32_t k = 0; k < raster->frame.n_components; k++) {
         component *c = &raster->components[k];
 
-        c->stride = BEFORE + c->blocks_across * 8 + BEHIND;
+        c->stride = BEFORE + c->n_wanted * 8 + BEHIND;
         n_blocks += c->blocks_across * c->down;
         n_samples += c->stride * 16 * c->down;
     }
@@ -125,11 +128,13 @@ static void set_component(sn_raster *raster, uint32_t k)
     c->down = sn_jpeg_down(frame, k);
     c->width = sn_jpeg_width_of(frame, k);
     c->height = sn_jpeg_height_of(frame, k);
-    c->blocks_across = (raster->last - raster->first + 1) * c->across;
+    c->n_wanted = (raster->last - raster->first + 1) * c->across;
+    c->first_wanted = (raster->first - raster->first_with_blocks) * c->across;
+    c->blocks_across = raster->recoding != NULL ? raster->columns * c->across : c->n_wanted;
     c->by = sn_dequantiser_of(frame->quantisers[k]);
 }
 
-bool sn_raster_begin(sn_raster *raster, const sn_jpeg_frame *frame, sn_rect region)
+bool sn_raster_begin(sn_raster *raster, const sn_jpeg_frame *frame, sn_rect region, sn_recoding *recoding)
 {
     int16_t (*blocks)[SN_BLOCK];
     uint8_t *rows;
@@ -141,6 +146,8 @@ bool sn_raster_begin(sn_raster *raster, const sn_jpeg_frame *frame, sn_rect regi
     raster->next_row = 0;
     raster->next = region.top;
     set_wanted(raster);
+    raster->recoding = recoding;
+    raster->first_with_blocks = recoding != NULL ? 0 : raster->first;
     for (uint32_t k = 0; k < frame->n_components; k++)
         set_component(raster, k);
     if (!make_room(raster))
@@ -180,13 +187,35 @@ static void mirror_edges(const sn_raster *raster, const component *c, uint32_t f
     }
 }
 
-/* The next row of MCUs from its codes. Of those above and beside the rectangle nothing is kept. */
-static bool decode_row(sn_raster *raster, sn_huffman *huffman)
+/* The row of MCUs that has just been decoded goes into the payload. Blocks without samples are zeros again. */
+static void recode_row(sn_raster *raster, bool has_samples)
+{
+    for (uint32_t k = 0; k < raster->frame.n_components; k++) {
+        const component *c = &raster->components[k];
+        size_t first = has_samples ? c->first_wanted : c->blocks_across;
+        size_t end = has_samples ? c->first_wanted + c->n_wanted : c->blocks_across;
+
+        for (uint32_t down = 0; down < c->down; down++) {
+            int16_t (*blocks)[SN_BLOCK] = c->blocks + down * c->blocks_across;
+            uint32_t row = raster->next_row * c->down + down;
+
+            if (raster->recoding != NULL && row < sn_jpeg_blocks_down(&raster->frame, k) &&
+                !sn_recoding_put(raster->recoding, k, row, (const int16_t (*)[SN_BLOCK])blocks))
+                raster->recoding = NULL;
+            memset(blocks, 0, first * sizeof *blocks);
+            memset(blocks + end, 0, (c->blocks_across - end) * sizeof *blocks);
+        }
+    }
+}
+
+/* The next row of MCUs from its codes. Blocks that nobody wants are passed over. */
+static bool decode_row(sn_raster *raster, sn_huffman *huffman, bool has_samples)
 {
     int16_t (*blocks[SN_MOST_BLOCKS])[SN_BLOCK];
+    bool is_recoding = raster->recoding != NULL;
 
     for (uint32_t column = 0; column < raster->columns; column++) {
-        bool is_wanted = raster->next_row >= raster->first_row && column >= raster->first && column <= raster->last;
+        bool is_wanted = is_recoding || (has_samples && column >= raster->first && column <= raster->last);
         uint32_t n_blocks = 0;
 
         for (uint32_t k = 0; k < raster->frame.n_components && is_wanted; k++) {
@@ -195,11 +224,13 @@ static bool decode_row(sn_raster *raster, sn_huffman *huffman)
             for (uint32_t down = 0; down < c->down; down++)
                 for (uint32_t across = 0; across < c->across; across++)
                     blocks[n_blocks++] =
-                        c->blocks + down * c->blocks_across + (column - raster->first) * c->across + across;
+                        c->blocks + down * c->blocks_across + (column - raster->first_with_blocks) * c->across + across;
         }
         if (!sn_huffman_decode(huffman, is_wanted ? blocks : NULL))
             return false;
     }
+    if (is_recoding)
+        recode_row(raster, has_samples);
     return true;
 }
 
@@ -209,7 +240,7 @@ static bool take_row(sn_raster *raster, sn_recoded *recoded)
     for (uint32_t k = 0; k < raster->frame.n_components; k++) {
         const component *c = &raster->components[k];
         uint32_t first = raster->first * c->across, all = sn_jpeg_blocks_across(&raster->frame, k);
-        uint32_t n = first + c->blocks_across < all ? (uint32_t)c->blocks_across : all - first;
+        uint32_t n = first + c->n_wanted < all ? (uint32_t)c->n_wanted : all - first;
 
         for (uint32_t down = 0; down < c->down; down++) {
             uint32_t row = raster->next_row * c->down + down;
@@ -226,17 +257,17 @@ static bool take_row(sn_raster *raster, sn_recoded *recoded)
 static bool make_samples(sn_raster *raster, sn_huffman *huffman, sn_recoded *recoded)
 {
     uint32_t row = raster->next_row;
-    bool fits = true;
+    bool fits = true, has_samples = row >= raster->first_row;
 
     raster->has_blocks = true;
-    if (huffman != NULL ? !decode_row(raster, huffman) : !take_row(raster, recoded))
+    if (huffman != NULL ? !decode_row(raster, huffman, has_samples) : !take_row(raster, recoded))
         return false;
     raster->next_row++;
-    for (uint32_t k = 0; k < raster->frame.n_components && row >= raster->first_row; k++) {
+    for (uint32_t k = 0; k < raster->frame.n_components && has_samples; k++) {
         const component *c = &raster->components[k];
 
         for (uint32_t down = 0; down < c->down; down++)
-            fits &= raster->kernels->idct(c->blocks + down * c->blocks_across, c->blocks_across, &c->by,
+            fits &= raster->kernels->idct(c->blocks + down * c->blocks_across + c->first_wanted, c->n_wanted, &c->by,
                                           row_of(c, (row * c->down + down) * 8), c->stride);
         mirror_edges(raster, c, row * c->down * 8);
     }
@@ -306,7 +337,8 @@ static bool draw(sn_raster *raster, sn_huffman *huffman, sn_recoded *recoded, ui
 
 bool sn_raster_draw(sn_raster *raster, sn_huffman *huffman, uint8_t *rgb, size_t stride)
 {
-    sn_huffman_want(huffman, raster->first, raster->last);
+    if (raster->recoding == NULL)
+        sn_huffman_want(huffman, raster->first, raster->last);
     return draw(raster, huffman, NULL, rgb, stride);
 }
 
@@ -323,9 +355,15 @@ bool sn_raster_has_more(const sn_raster *raster)
 
 bool sn_raster_skip(sn_raster *raster, sn_huffman *huffman)
 {
+    raster->has_blocks = raster->recoding != NULL;
     for (; raster->next_row < raster->rows; raster->next_row++)
-        for (uint32_t column = 0; column < raster->columns; column++)
-            if (!sn_huffman_decode(huffman, NULL))
-                return false;
+        if (!decode_row(raster, huffman, false))
+            return false;
+    raster->has_blocks = false;
     return true;
+}
+
+bool sn_raster_is_recoding(const sn_raster *raster)
+{
+    return raster->recoding != NULL;
 }

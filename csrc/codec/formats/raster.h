@@ -5,6 +5,7 @@
  *                   --> sn_raster_draw_recoded
  *
  *   coefficients of a row of MCUs --> samples of each component, of two rows of MCUs at a time --> rows of RGB
+ *                                 --> [the payload of recoded.h]
  *
  * The pixels are libjpeg-turbo's, to the bit. What is not drawn here: what jpeg_frame.h does not have, and coefficients
  * beyond SN_MOST_PRODUCT.
@@ -31,8 +32,9 @@ typedef struct sn_raster sn_raster;
 sn_raster *sn_raster_new(void);
 void sn_raster_free(sn_raster *raster);
 
-/* Begin a rectangle of a picture, inside which it lies. False: memory is short. */
-bool sn_raster_begin(sn_raster *raster, const sn_jpeg_frame *frame, sn_rect region);
+/* Begin a rectangle of a picture, inside which it lies. `recoding`, if it is not NULL, has begun: drawing and skipping
+ * put all rows of blocks there in the same pass. False: memory is short. */
+bool sn_raster_begin(sn_raster *raster, const sn_jpeg_frame *frame, sn_rect region, sn_recoding *recoding);
 
 /* Put the rectangle's pixels at `rgb`, where SN_RGB_PAST bytes behind the last may be written too. False: the file is
  * not what it should be here, as of sn_huffman_decode(), or has coefficients beyond SN_MOST_PRODUCT. */
@@ -46,5 +48,8 @@ bool sn_raster_has_more(const sn_raster *raster);
 
 /* Pass over them. False: as above. */
 bool sn_raster_skip(sn_raster *raster, sn_huffman *huffman);
+
+/* Whether the recoding has got all rows up to now. Once it has refused one, it gets no more. */
+bool sn_raster_is_recoding(const sn_raster *raster);
 
 #endif

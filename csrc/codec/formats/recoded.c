@@ -23,7 +23,12 @@ static const uint8_t ones[256] = {SIX(0), SIX(1), SIX(1), SIX(2)};
  * in a byte of their own. */
 #define RARE 15
 static const uint8_t frequent[RARE + 1] = {0, 1, 5, 7, 15, 21, 23, 29, 31, 63, 85, 87, 95, 127, 255};
-#define MOST_PRESENCE (SN_BLOCKS_AT_ONCE / 2 + SN_BLOCKS_AT_ONCE) /* bytes of a segment */
+
+/* Bytes of a segment's parts before its masks, and those behind them that are written too. */
+#define MOST_PRESENCE (SN_BLOCKS_AT_ONCE / 2 + SN_BLOCKS_AT_ONCE)
+#define MOST_FIRSTS (SN_BLOCKS_AT_ONCE * 17 / 8)
+#define MOST_CODES (SN_BLOCKS_AT_ONCE * SN_GROUPS / 2)
+#define WRITTEN_PAST 8
 
 /* Bits of a group's fields for each of those that its mask has, or of all; and besides. All zeros: they say it. */
 static const uint8_t widths[16] = {1, 2, 3, 4, 5, 6, 7, 0, 2, 3, 4, 5, 6, 7, 0, 0};
@@ -116,26 +121,34 @@ static uint8_t *put_firsts(uint8_t *at, const int16_t (*blocks)[SN_BLOCK], uint3
         uint32_t difference = (uint32_t)(blocks[k][0] - blocks[k - 1][0]);
 
         bits |= (uint64_t)(difference & ((1u << width) - 1)) << n_bits;
-        for (n_bits += width; n_bits >= 8; n_bits -= 8, bits >>= 8)
-            *at++ = (uint8_t)bits;
+        n_bits += width;
+        memcpy(at, &bits, sizeof bits);
+        at += n_bits / 8;
+        bits >>= n_bits & ~7u;
+        n_bits %= 8;
     }
-    if (n_bits > 0)
-        *at++ = (uint8_t)bits;
-    return at;
+    return at + (n_bits > 0);
 }
 
-/* Values of four bits, two a byte. `values` has room for one more. */
+/* Values of four bits, two a byte. `values` has room for SN_PAIRS_PAST more. */
 static uint8_t *put_pairs(uint8_t *at, uint8_t *values, uint32_t n)
 {
     values[n] = 0;
-    for (uint32_t k = 0; k < n; k += 2)
-        *at++ = (uint8_t)(values[k] | values[k + 1] << 4);
-    return at;
+    for (uint32_t k = 0; k < n; k += 8) {
+        uint64_t pairs;
+
+        memcpy(&pairs, values + k, sizeof pairs);
+        pairs = (pairs | pairs >> 4) & 0x00FF00FF00FF00FF;
+        pairs = (pairs | pairs >> 8) & 0x0000FFFF0000FFFF;
+        pairs = pairs | pairs >> 16;
+        memcpy(at + k / 2, &pairs, 4);
+    }
+    return at + (n + 1) / 2;
 }
 
 static uint8_t *put_presence(const sn_recoding *recoding, uint8_t *at, uint32_t n)
 {
-    uint8_t places[SN_BLOCKS_AT_ONCE + 1], rare[SN_BLOCKS_AT_ONCE];
+    uint8_t places[SN_BLOCKS_AT_ONCE + SN_PAIRS_PAST], rare[SN_BLOCKS_AT_ONCE];
     uint32_t n_rare = 0;
 
     for (uint32_t k = 0; k < n; k++) {
@@ -150,32 +163,30 @@ static uint8_t *put_presence(const sn_recoding *recoding, uint8_t *at, uint32_t 
 
 static bool put_segment(sn_recoding *recoding, const int16_t (*blocks)[SN_BLOCK], uint32_t n, const sn_dequantiser *by)
 {
+    uint8_t parts[SEGMENT_HEAD + MOST_PRESENCE + MOST_FIRSTS + MOST_CODES + WRITTEN_PAST], *at = parts + SEGMENT_HEAD;
     sn_put_groups *groups = &recoding->groups;
-    uint8_t presence[MOST_PRESENCE], *at = recoding->at;
-    uint32_t width, n_presence, bytes;
+    uint32_t width, bytes;
 
     recoding->is_full = false;
     if (!recoding->kernels->put(blocks, n, by, groups))
         return false;
     width = width_of_firsts(blocks, n);
-    n_presence = (uint32_t)(put_presence(recoding, presence, n) - presence);
-    bytes = SEGMENT_HEAD + n_presence + ((n - 1) * width + 7) / 8 + (groups->n_codes + 1) / 2 + groups->n_masks +
-            groups->n_fields;
-    recoding->is_full = bytes > (size_t)(recoding->end - at);
+    at = put_presence(recoding, at, n);
+    at = put_firsts(at, blocks, n, width);
+    at = put_pairs(at, groups->codes, groups->n_codes);
+    bytes = (uint32_t)(at - parts) + groups->n_masks + groups->n_fields;
+    recoding->is_full = bytes > (size_t)(recoding->end - recoding->at);
     if (recoding->is_full)
         return false;
-    at[0] = (uint8_t)bytes;
-    at[1] = (uint8_t)(bytes >> 8);
-    at[2] = (uint8_t)blocks[0][0];
-    at[3] = (uint8_t)(blocks[0][0] >> 8);
-    at[4] = (uint8_t)width;
-    memcpy(at + SEGMENT_HEAD, presence, n_presence);
-    at = put_firsts(at + SEGMENT_HEAD + n_presence, blocks, n, width);
-    at = put_pairs(at, groups->codes, groups->n_codes);
-    memcpy(at, groups->masks, groups->n_masks);
-    at += groups->n_masks;
-    memcpy(at, groups->fields, groups->n_fields);
-    recoding->at = at + groups->n_fields;
+    parts[0] = (uint8_t)bytes;
+    parts[1] = (uint8_t)(bytes >> 8);
+    parts[2] = (uint8_t)blocks[0][0];
+    parts[3] = (uint8_t)(blocks[0][0] >> 8);
+    parts[4] = (uint8_t)width;
+    memcpy(recoding->at, parts, (size_t)(at - parts));
+    memcpy(recoding->at + (at - parts), groups->masks, groups->n_masks);
+    memcpy(recoding->at + bytes - groups->n_fields, groups->fields, groups->n_fields);
+    recoding->at += bytes;
     return true;
 }
 

@@ -43,10 +43,11 @@ typedef struct {
     uint32_t bit, end; /* of the fields: where the next begins, and behind the last */
 } sn_groups;
 
-/* What was put. */
+/* What was put. Whoever writes the codes two a byte reads some behind them. */
+#define SN_PAIRS_PAST 8
 typedef struct {
     uint8_t presence[SN_BLOCKS_AT_ONCE];
-    uint8_t codes[SN_BLOCKS_AT_ONCE * SN_GROUPS + 1]; /* the last is only for the writer of pairs */
+    uint8_t codes[SN_BLOCKS_AT_ONCE * SN_GROUPS + SN_PAIRS_PAST];
     uint8_t masks[SN_BLOCKS_AT_ONCE * SN_GROUPS];
     uint8_t fields[SN_BLOCKS_AT_ONCE * SN_GROUPS * 17 + 8]; /* whole bytes */
     uint32_t n_codes, n_masks, n_fields;

@@ -176,7 +176,7 @@ STAGES = {
     "prepare": "decode and augment the crop",
     "batch": "batch",
 }
-RECODED_STAGES = {"recode": "recode, once", "redraw": "augment what is recoded"}
+RECODED_STAGES = {"recode": "decode, augment, recode once", "redraw": "augment what is recoded"}
 
 
 def _ms(seconds: float) -> str:

@@ -41,6 +41,8 @@ def assert_same(data, seeds=range(4)):
     for seed in seeds:
         ours = CODEC.augment_recoded(CROP, payload, seed, 0, 0, 0)
         assert (ours == CODEC.augment_encoded(CROP, data, seed, 0, 0, 0)).all(), seed
+        in_one_pass, other = CODEC.augment_and_recode(CROP, data, seed, 0, 0, 0)
+        assert (in_one_pass == ours).all() and (other == payload).all(), seed
     return payload
 
 
@@ -99,11 +101,57 @@ def test_what_is_no_jpeg_has_none():
     file = io.BytesIO()
     Image.fromarray(pixels_of(20, 20)).save(file, "PNG")
     assert CODEC.recode(file.getvalue()) is None and CODEC.recode(b"\xff\xd8 no picture") is None
+    assert CODEC.augment_and_recode(CROP, file.getvalue(), 0, 0, 0, 0)[1] is None
 
 
 def test_a_file_that_is_cut_off_has_none():
     data = saved(pixels_of(80, 70), quality=90)
     assert [CODEC.recode(data[: len(data) * k // 8]) for k in range(1, 8)] == [None] * 7
+
+
+@pytest.mark.parametrize("apply_orientation", [False, True])
+def test_a_picture_that_has_to_be_turned_has_none(apply_orientation):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = saved(pixels_of(80, 70), quality=90, exif=exif)
+    plan = compile_transform(Compose([RandomResizedCrop(24)]), apply_orientation=apply_orientation).plan
+    augmented, payload = CODEC.augment_and_recode(plan, data, 0, 0, 0, 0)
+    assert payload is None and CODEC.recode(data) is None
+    assert (augmented == CODEC.augment_encoded(plan, data, 0, 0, 0, 0)).all()
+
+
+def outcome_of(make, data):
+    try:
+        return make(data).tobytes()
+    except DecodeError as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_damaged_file_is_what_it_is_without_a_payload(progressive):
+    """Damage above, in and below the crop, some of which libjpeg-turbo goes on from."""
+    whole = saved(pixels_of(150, 131), quality=90, progressive=progressive)
+    rng = np.random.default_rng(3)
+    without = 0
+    for number in range(size(200, 3000)):
+        data = bytearray(
+            whole[: rng.integers(len(whole) // 2, len(whole)) if number % 5 == 0 else len(whole)]
+        )
+        for at in rng.integers(600, len(data), rng.integers(0, 4)):
+            data[at] = rng.integers(256)
+        payloads = []
+
+        def in_one_pass(data, number=number, payloads=payloads):
+            augmented, payload = CODEC.augment_and_recode(CROP, data, number, 0, 0, 0)
+            payloads.append(payload)
+            return augmented
+
+        expected = outcome_of(
+            lambda data, number=number: CODEC.augment_encoded(CROP, data, number, 0, 0, 0), data
+        )
+        assert outcome_of(in_one_pass, data) == expected, number
+        without += any(payload is None for payload in payloads)
+    assert without > 0
 
 
 def test_a_payload_that_is_cut_off_is_refused():
