@@ -18,6 +18,9 @@ class Codec:
     def augment_encoded(
         self, plan: Plan, data: _Bytes, seed: int, nonce: int, epoch: int, index: int
     ) -> _Any: ...
+    def augment_and_recode(
+        self, plan: Plan, data: bytes, seed: int, nonce: int, epoch: int, index: int
+    ) -> tuple[_Any, npt.NDArray[np.uint8] | None]: ...
     def recode(self, data: bytes) -> npt.NDArray[np.uint8] | None: ...
     def augment_recoded(
         self, plan: Plan, payload: npt.NDArray[np.uint8], seed: int, nonce: int, epoch: int, index: int
