@@ -86,7 +86,9 @@ def _levels_restored() -> Iterator[None]:
         yield
     finally:
         for name in _loggers():
-            logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+            # To set a level, even the same one, empties the caches of all loggers that there are.
+            if logging.getLogger(name).level != (level := levels.get(name, logging.NOTSET)):
+                logging.getLogger(name).setLevel(level)
 
 
 def _loggers() -> list[str]:
