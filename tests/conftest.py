@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import io
+import logging
 import multiprocessing
 import os
 import secrets
@@ -12,14 +14,20 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
+from sizes import WHOLE, pytest_collection_modifyitems, pytest_configure, pytest_report_header
+
+# One test has one core, and so has each process that it begins. OpenMP's other threads would spin there for
+# each small tensor. It reads this once, as torch is imported.
+if not WHOLE:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
 import simplejpeg
 import torch
 import torch.utils.data
 from between_tests import pytest_runtest_call, pytest_runtest_teardown
 from PIL import Image
-from sizes import WHOLE, pytest_collection_modifyitems, pytest_configure, pytest_report_header
 
 from seneca._runtime.segment_folder import fault_of
 from seneca.testing import make_pictures
@@ -44,10 +52,18 @@ __all__ = [  # hooks count where a conftest has them
 # classes. Those that are about another method name it.
 multiprocessing.set_start_method("fork", force=True)
 
-if not WHOLE:  # one test has one core: OpenMP's other threads would spin there for each small tensor
-    torch.set_num_threads(1)
+# glibc gives each thread an arena of its own, which keeps what was freed there. Loaders begin thousands of
+# threads in one process of tests, and each fork would copy the page tables of all arenas: of half a gigabyte.
+M_ARENA_MAX = -8  # of malloc.h
+ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 gc.disable()  # what is imported and collected stays
+
+# Six times a test pytest adds a handler to each logger that does not propagate, and removes it again. torch
+# has more than forty of them.
+for _logger in logging.root.manager.loggerDict.values():
+    if isinstance(_logger, logging.Logger):
+        _logger.propagate = True
 
 REPOSITORY = Path(__file__).parent.parent
 ARCHIVE = REPOSITORY.parent / "shared" / "data" / "imagenet-sample.tar"
@@ -74,8 +90,11 @@ def frozen() -> None:
 
     Hundreds of tests collect garbage, to see what a loader leaves behind. Each would inspect all objects of
     torch and of pytest again, for a third of a second. Each forked child would copy the memory they lie in.
+
+    What earlier modules have freed goes back to the kernel, or each fork would copy the page tables of it.
     """
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     gc.freeze()
     gc.enable()
 
