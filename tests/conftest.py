@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import io
@@ -11,7 +12,8 @@ import os
 import secrets
 import tarfile
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,7 @@ __all__ = [  # hooks count where a conftest has them
     "loaded",
     "name",
     "picture_folder",
+    "pictures_of_all",
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_report_header",
@@ -181,12 +184,47 @@ def encoded_pictures() -> dict[str, bytes]:
     return files
 
 
+class _Pictures:
+    """A folder that tests have one after the other. Once one has changed it, the next gets a new one."""
+
+    def __init__(self, new: Callable[[str], Path], files: dict[str, bytes]) -> None:
+        self._new, self._files = new, files
+        self._folder: Path | None = None
+        self._state: dict[str, tuple[int, int]] = {}
+
+    def unchanged(self) -> Path:
+        if self._folder is None or self._state != self._found():
+            self._folder = self._new("pictures-") / "pictures"
+            for name, data in self._files.items():
+                path = self._folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            time.sleep(0.02)  # times of files go in steps, of 10 ms at most: a change from now on has another
+            self._state = self._found()
+        return self._folder
+
+    def _found(self) -> dict[str, tuple[int, int]]:
+        """All that lies there: whatever is done to it changes one of these times."""
+        paths = [str(self._folder)]
+        for path in paths:  # those of folders grow it
+            with contextlib.suppress(OSError):
+                paths += [entry.path for entry in os.scandir(path) if not os.path.islink(path)]
+        states = {path: os.lstat(path) for path in paths if os.path.lexists(path)}
+        return {path: (state.st_ino, state.st_ctime_ns) for path, state in states.items()}
+
+
+@pytest.fixture(scope="session")
+def pictures_of_all(
+    tmp_path_factory: pytest.TempPathFactory, encoded_pictures: dict[str, bytes]
+) -> _Pictures:
+    """To write these files for each of hundreds of tests, and to remove them, takes milliseconds."""
+    return _Pictures(tmp_path_factory.mktemp, encoded_pictures)
+
+
 @pytest.fixture
-def picture_folder(tmp_path: Path, encoded_pictures: dict[str, bytes]) -> Path:
-    """48 small JPEGs in 4 classes: every subsampling, odd sides, some grey, some progressive."""
-    folder = tmp_path / "pictures"
-    for name, data in encoded_pictures.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return folder
+def picture_folder(pictures_of_all: _Pictures) -> Path:
+    """48 small JPEGs in 4 classes: every subsampling, odd sides, some grey, some progressive.
+
+    A test may do with them what it likes.
+    """
+    return pictures_of_all.unchanged()

@@ -72,7 +72,7 @@ def test_no_links_is_the_folder_itself(picture_folder):
 
 def test_links_to_nothing_are_refused(tmp_path, picture_folder):
     with pytest.raises(FileNotFoundError, match="no pictures"):
-        links.make_links(tmp_path / "pictures" / "class_0", tmp_path / "links", 1)
+        links.make_links(picture_folder / "class_0", tmp_path / "links", 1)
     with pytest.raises(FileNotFoundError, match="no such folder"):
         links.make_links(tmp_path / "nowhere", tmp_path / "links", 1)
     with pytest.raises(ValueError, match="at least 1"):

@@ -142,10 +142,10 @@ def test_only_what_has_changed_is_read_again_and_the_report_is_of_all(spoilt):
     assert reported(spoilt, "--fresh")[0]["checked"] == 49
 
 
-def test_a_folder_has_one_memory_under_all_its_names(picture_folder, monkeypatch):
+def test_a_folder_has_one_memory_under_all_its_names(picture_folder, tmp_path, monkeypatch):
     reported(picture_folder)
-    (picture_folder.parent / "link").symlink_to(picture_folder)
-    assert reported(picture_folder.parent / "link")[0]["known"] == 48
+    (tmp_path / "link").symlink_to(picture_folder)
+    assert reported(tmp_path / "link")[0]["known"] == 48
     monkeypatch.chdir(picture_folder)
     assert reported(Path())[0]["known"] == 48
 
