@@ -175,13 +175,16 @@ $(DOCS)/.built: $(BUILT) constraints-docs.txt
 ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 TSAN := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan
 
-# Where the header of a format is missing, Pillow decodes it; without that of libdeflate libpng inflates.
+# Where the header of a format is missing, Pillow decodes it, or soundfile; without that of libdeflate libpng inflates.
 has = $(shell $(CC) -E -include $(1) -xc /dev/null >/dev/null 2>&1 && echo yes)
 HAS_PNG := $(call has,png.h)
 HAS_WEBP := $(call has,webp/decode.h)
 HAS_DEFLATE := $(call has,libdeflate.h)
-C_FORMATS := $(HAS_PNG:yes=-DSN_HAVE_PNG) $(HAS_WEBP:yes=-DSN_HAVE_WEBP) $(HAS_DEFLATE:yes=-DSN_HAVE_DEFLATE)
-C_LIBRARIES := -ljpeg $(if $(HAS_PNG:no=),-lpng -lz) $(HAS_WEBP:yes=-lwebp) $(HAS_DEFLATE:yes=-ldeflate) -lpthread -ldl -lm -lrt
+HAS_SNDFILE := $(call has,sndfile.h)
+C_FORMATS := $(HAS_PNG:yes=-DSN_HAVE_PNG) $(HAS_WEBP:yes=-DSN_HAVE_WEBP) $(HAS_DEFLATE:yes=-DSN_HAVE_DEFLATE) \
+             $(HAS_SNDFILE:yes=-DSN_HAVE_SNDFILE)
+C_LIBRARIES := -ljpeg $(if $(HAS_PNG:no=),-lpng -lz) $(HAS_WEBP:yes=-lwebp) $(HAS_DEFLATE:yes=-ldeflate) \
+               $(HAS_SNDFILE:yes=-lsndfile) -lpthread -ldl -lm -lrt
 
 C_FOLDER := build/$(FLAVOUR)
 C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(wildcard tests/c/test_*.c))

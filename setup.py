@@ -26,7 +26,7 @@ LDFLAGS = os.environ.get("SENECA_LDFLAGS", "").split()
 MODULES = ["codes", "rng", "files", "op", "plan", "codec", "segment", "telemetry", "snapshot"]
 HEADERS = sorted(glob.glob("csrc/**/*.h", recursive=True) + glob.glob("csrc/**/*.def", recursive=True))
 AT_A_TIME = len(os.sched_getaffinity(0)) if NATIVE else 1  # compilers
-MODULES += ["participant", "member", "worker", "remote", "pool", "fetches", "undecoded", "digests"]
+MODULES += ["participant", "member", "worker", "remote", "pool", "fetches", "undecoded", "digests", "sound"]
 
 
 def require_libjpeg():
@@ -52,7 +52,8 @@ def require_libjpeg():
 def has(header):
     """Whether this header is there.
 
-    Without libpng or libwebp Pillow decodes PNGs or WebPs. Without libdeflate PNGs take longer.
+    Without libpng or libwebp Pillow decodes PNGs or WebPs. Without libdeflate PNGs take longer. Without libsndfile
+    Python decodes sounds.
     """
     compiler = os.environ.get("CC", "cc").split()
     with contextlib.suppress(FileNotFoundError):
@@ -122,7 +123,7 @@ def extensions(libraries):
 
 if NATIVE:
     optional = [("png", "PNG")] * has("png.h") + [("webp", "WEBP")] * has("webp/decode.h")
-    optional += [("deflate", "DEFLATE")] * has("libdeflate.h")
+    optional += [("deflate", "DEFLATE")] * has("libdeflate.h") + [("sndfile", "SNDFILE")] * has("sndfile.h")
     library = {
         "sources": sorted(glob.glob("csrc/**/*.c", recursive=True)),
         "obj_deps": {"": HEADERS},

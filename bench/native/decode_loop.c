@@ -171,7 +171,7 @@ static const uint8_t *some_payload(worker *w, const block *from)
 
 static sn_view some_decoded(worker *w)
 {
-    return (sn_view){some_payload(w, &decoded), DECODED_HEIGHT, DECODED_WIDTH, 3 * DECODED_WIDTH, NULL};
+    return (sn_view){some_payload(w, &decoded), DECODED_HEIGHT, DECODED_WIDTH, 3 * DECODED_WIDTH, NULL, 0};
 }
 
 static void from_decoded(worker *w, float *out)

@@ -15,6 +15,7 @@
 #include "operations/augment.h"
 #include "operations/mask.h"
 #include "operations/route.h"
+#include "sound/sound.h"
 
 #define JPEG_MAX_PIXELS (65535ull * 65535)
 
@@ -23,6 +24,7 @@ struct sn_codec {
     sn_augmenter augmenter;
     sn_masker masker;
     sn_buffer whole; /* a picture that is no JPEG */
+    sn_sounder sounder;
     uint64_t max_pixels;
     sn_boxes boxes; /* of the next one */
     sn_moves moves; /* of the last run */
@@ -61,6 +63,11 @@ int sn_codec_libwebp(void)
     return sn_webp_version();
 }
 
+int sn_codec_libsndfile(void)
+{
+    return sn_sound_version();
+}
+
 sn_codec *sn_codec_new(uint64_t max_pixels)
 {
     sn_codec *codec = calloc(1, sizeof *codec);
@@ -73,6 +80,7 @@ sn_codec *sn_codec_new(uint64_t max_pixels)
         free(codec);
         return NULL;
     }
+    sn_sounder_begin(&codec->sounder, codec->message);
     return codec;
 }
 
@@ -84,6 +92,7 @@ void sn_codec_free(sn_codec *codec)
     sn_augmenter_release(&codec->augmenter);
     sn_masker_release(&codec->masker);
     sn_buffer_release(&codec->whole);
+    sn_sounder_release(&codec->sounder);
     free(codec);
 }
 
@@ -182,6 +191,12 @@ int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_
     return rc;
 }
 
+int sn_codec_probe_sound(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *rate, uint32_t *channels,
+                         uint64_t *frames)
+{
+    return sn_sounder_probe(&codec->sounder, bytes, length, rate, channels, frames);
+}
+
 int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t top, uint32_t left,
                            uint32_t height, uint32_t width, sn_view *out)
 {
@@ -227,12 +242,14 @@ static int run(sn_codec *codec, const sn_op *ops, uint32_t n_ops, bool fast, sn_
     return explain(codec, rc, &route, height, width);
 }
 
-/* Run ops from pixels. */
-static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *rng, const sn_view *picture,
-                     uint8_t *out, sn_view *view)
+/* Run these ops of the plan from pixels. */
+static int from_view(sn_codec *codec, const sn_plan *plan, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
+                     const sn_view *picture, uint8_t *out, sn_view *view)
 {
     codec->message[0] = '\0';
     codec->is_of_mask = 0;
+    if (plan->is_sound)
+        return sn_sound_from_view(&codec->sounder, plan, ops, n_ops, rng, picture, out, view);
     if (picture->height == 0 || picture->width == 0)
         return explain(codec, SN_E_PLAN, NULL, picture->height, picture->width);
     return run(codec, ops, n_ops, false, rng, picture, picture->height, picture->width, picture->mask, out, view);
@@ -285,6 +302,8 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
 
     codec->message[0] = '\0';
     codec->is_of_mask = 0;
+    if (plan->is_sound)
+        return sn_sound_from_file(&codec->sounder, plan, n_ops, rng, bytes, length, out, view);
     if (plan->is_pair) {
         if (!split(&bytes, &length, &of_mask, &mask_length)) {
             snprintf(codec->message, sizeof codec->message, "the bytes of a pair are cut off");
@@ -368,7 +387,7 @@ int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, 
 
 int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, sn_view *out)
 {
-    return from_view(codec, plan->ops, plan->n_head, NULL, picture, NULL, out);
+    return from_view(codec, plan, plan->ops, plan->n_head, NULL, picture, NULL, out);
 }
 
 int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const uint8_t *bytes, size_t length,
@@ -388,5 +407,5 @@ int sn_codec_augment_and_recode(sn_codec *codec, const sn_plan *plan, sn_rng *rn
 
 int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const sn_view *decoded, uint8_t *out)
 {
-    return from_view(codec, plan->ops + plan->n_head, plan->n_ops - plan->n_head, rng, decoded, out, NULL);
+    return from_view(codec, plan, plan->ops + plan->n_head, plan->n_ops - plan->n_head, rng, decoded, out, NULL);
 }

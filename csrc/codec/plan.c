@@ -52,6 +52,11 @@ static bool check_elastic(const sn_op *op)
     return (sigma[0] == 0 && sigma[1] == 0) || (is_sigma(sigma[0]) && is_sigma(sigma[1]));
 }
 
+static bool check_time_crop(const sn_op *op)
+{
+    return !op->time_crop.is_centered || op->time_crop.start == 0;
+}
+
 #define ARG(name, member, type, least, most, otherwise)                                                                \
     {#name, offsetof(sn_op, member), SN_##type, least, most, otherwise},
 #define OP(KIND, kind, flags, check, ...)                                                                              \
@@ -72,6 +77,8 @@ void sn_op_begin(sn_op *op, uint32_t kind)
 
         if (argument->type == SN_RANGE)
             ((double *)at)[0] = ((double *)at)[1] = argument->otherwise;
+        else if (argument->type == SN_REAL)
+            *(double *)at = argument->otherwise;
         else if (argument->otherwise != 0)
             *(uint32_t *)at = (uint32_t)argument->otherwise;
     }
@@ -190,6 +197,31 @@ static bool check_erase(const sn_erase *erase)
            erase->fewest <= erase->most && erase->most <= MAX_BOXES;
 }
 
+/* Ops of sounds and those of pictures do not mix. A RESAMPLE goes by the rate, which DECODED does not have: it is in
+ * the head. */
+static bool check_kinds(const sn_plan *plan)
+{
+    uint32_t n_resamples = 0;
+
+    for (uint32_t i = 0; i < plan->n_ops; i++) {
+        bool resamples = plan->ops[i].kind == SN_OP_RESAMPLE;
+
+        if (has_flag(&plan->ops[i], SN_IS_SOUND) != (plan->is_sound == 1) || (resamples && i >= plan->n_head))
+            return false;
+        n_resamples += resamples;
+    }
+    return n_resamples <= SN_MAX_RESAMPLES;
+}
+
+static bool check_sound(const sn_plan *plan)
+{
+    if (!plan->is_sound)
+        return plan->channels == 0;
+    return plan->channels <= SN_MAX_CHANNELS && plan->dtype != SN_UINT8 && !plan->channels_last && !plan->is_pair &&
+           !plan->has_moves && !plan->apply_orientation && !plan->leaves_above && !plan->leaves_damaged &&
+           plan->decode == SN_DECODE_EXACT && plan->erase.probability <= 0 && !plan->leaves_erasing;
+}
+
 /* An op that reads boxes comes where sn_route follows them, and says how it moved the picture. */
 static bool check_readers_of_boxes(const sn_plan *plan)
 {
@@ -220,13 +252,39 @@ int sn_plan_check(const sn_plan *plan)
         return SN_E_PLAN; /* a number for each value of a rectangle would be as large as the picture */
     if (plan->is_pair > 1 || plan->mask_dtype > SN_MASK_INT64 || (plan->is_pair && plan->apply_orientation))
         return SN_E_PLAN; /* a mask's file has no orientation */
+    if (plan->is_sound > 1 || !check_kinds(plan) || !check_sound(plan))
+        return SN_E_PLAN;
     return check_readers_of_boxes(plan) && check_batch(plan) && check_erase(&plan->erase) ? SN_OK : SN_E_PLAN;
+}
+
+/* The same of sounds: channels and frames. */
+static int output_size_of_sound(const sn_plan *plan, uint32_t *channels, uint32_t *frames)
+{
+    *channels = plan->channels;
+    *frames = 0;
+    for (uint32_t i = 0; i < plan->n_ops; i++) {
+        const sn_op *op = &plan->ops[i];
+
+        if (op->kind == SN_OP_MONO)
+            *channels = 1;
+        else if (op->kind == SN_OP_RESAMPLE)
+            *frames = 0;
+        else if (op->kind == SN_OP_TIME_CROP)
+            *frames = op->time_crop.frames;
+        else if (op->kind == SN_OP_RANDOM_TIME_CROP)
+            *frames = op->random_time_crop.frames;
+    }
+    if (*channels == 0 || *frames == 0)
+        return SN_E_PLAN;
+    return (uint64_t)*channels * *frames <= SN_MAX_FRAMES ? SN_OK : SN_E_TOO_LARGE;
 }
 
 int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
 {
     uint32_t h = 0, w = 0; /* 0: the picture's */
 
+    if (plan->is_sound)
+        return output_size_of_sound(plan, height, width);
     for (uint32_t i = 0; i < plan->n_ops; i++) {
         const sn_op *op = &plan->ops[i];
         uint32_t flags = sn_kinds[op->kind].flags;

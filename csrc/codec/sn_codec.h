@@ -8,6 +8,9 @@
  *   DECODED --augment--> AUGMENTED
  *   AUGMENTED --batch--> the output tensor
  *
+ * A plan may be of sounds. Then `bytes` are a sound's file, a view has its channels as rows, and a size is (channels,
+ * frames). What is said of Pillow goes for Python's soundfile.
+ *
  * A plan may be of pairs: a picture and a mask of its size, which goes the same way (mask.h). `bytes` are then what
  * sn_pair_begin() describes, and a view has a mask too.
  *
@@ -30,12 +33,13 @@
 
 typedef struct sn_codec sn_codec;
 
-/* Pixels, uint8, rows of `width` RGB triples `stride` bytes apart. */
+/* Pixels, uint8, rows of `width` RGB triples `stride` bytes apart. Of a sound: float32, rows of `width` frames. */
 typedef struct {
     const uint8_t *pixels;
     uint32_t height, width;
     size_t stride;
     const uint8_t *mask; /* of a pair: height * width bytes, rows close together; else NULL */
+    uint32_t rate;       /* of a sound that goes into a head: frames a second; else 0 */
 } sn_view;
 
 /* The bytes of a pair: a number of SN_PAIR_HEADER bytes, the lowest first, which is the length of the picture's file;
@@ -53,6 +57,9 @@ int sn_codec_libjpeg_turbo(void);
  * was compiled without, and Pillow decodes that format. */
 int sn_codec_libpng(void);
 int sn_codec_libwebp(void);
+
+/* The libsndfile that is loaded, 0x010200 for 1.2.0. 0: this was compiled without, and Python reads all sounds. */
+int sn_codec_libsndfile(void);
 
 /* The libdeflate that this was compiled with, 0x010e for 1.14. 0: without, libpng takes longer. */
 int sn_codec_libdeflate(void);
@@ -76,6 +83,10 @@ const sn_moves *sn_codec_moves(const sn_codec *codec);
 
 /* Read the header of a JPEG alone. 0, or a failure as above: SN_E_FOR_PILLOW of all other formats. */
 int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height, uint32_t *width);
+
+/* The same of a sound: what its header says. It may have fewer frames; INT64_MAX: it does not say. */
+int sn_codec_probe_sound(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *rate, uint32_t *channels,
+                         uint64_t *frames);
 
 /* Decode and run the head of `plan`: *out is the DECODED picture, RGB. */
 int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length, sn_view *out);
@@ -137,7 +148,7 @@ int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, 
 /* Normalise, cast and lay out one AUGMENTED picture into its place in the batch, and erase what
  * plan->erase says unless plan->leaves_erasing: 3 * height * width elements of plan->dtype at `out`. The floats are those of
  * torchvision's ToTensor and Normalize, bit for bit, rounded once to a half. `rng` is started on
- * SN_STREAM_ERASE; it may be NULL if nothing is erased. */
+ * SN_STREAM_ERASE; it may be NULL if nothing is erased. Of a sound: its height * width floats, cast. */
 void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height, uint32_t width, sn_rng *rng,
                     void *out);
 

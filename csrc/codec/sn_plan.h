@@ -8,6 +8,10 @@
  * Names and meaning of operations are torchvision's; those of RESIZE_KEEP_RATIO and TIMM_<recipe> are timm's. Each has
  * a line in ops.def.
  *
+ * A plan may be of sounds: all its ops are then SOUND in ops.def, whose meaning is torchaudio's. DECODED and AUGMENTED
+ * are float32, one channel after another, each of so many frames. Their size is (channels, frames) where that of
+ * pictures is (height, width).
+ *
  * Lives in   private memory; built once by seneca/_core/plan.pyx, read by every thread.
  * Owns       nothing: plain values.
  */
@@ -31,12 +35,13 @@ enum sn_op_kind {
 
 /* The flags of a kind. */
 enum sn_op_flags {
-    SN_IS_FIXED = 1,    /* draws nothing: may be in the head */
-    SN_KEEPS_SIZE = 2,  /* the result has the picture's size: may be a member of a group */
-    SN_SETS_SIZE = 4,   /* the result has `size`; width 0: see RESIZE */
-    SN_ANY_SIZE = 8,    /* the result's size is drawn, or depends on the picture's */
-    SN_IS_GROUP = 16,   /* the next `span` ops are its members */
-    SN_READS_BOXES = 32 /* what is drawn depends on the picture's boxes */
+    SN_IS_FIXED = 1,     /* draws nothing: may be in the head */
+    SN_KEEPS_SIZE = 2,   /* the result has the picture's size: may be a member of a group */
+    SN_SETS_SIZE = 4,    /* the result has `size`; width 0: see RESIZE */
+    SN_ANY_SIZE = 8,     /* the result's size is drawn, or depends on the picture's */
+    SN_IS_GROUP = 16,    /* the next `span` ops are its members */
+    SN_READS_BOXES = 32, /* what is drawn depends on the picture's boxes */
+    SN_IS_SOUND = 64     /* of a plan of sounds, and of no other */
 };
 
 /* How a resize weighs its samples. Antialiased, as Pillow does it; SN_PLAIN_*: the support is not
@@ -59,6 +64,9 @@ enum sn_warp_filter {
     SN_WARP_EITHER = 3 /* BILINEAR or BICUBIC, drawn for each warp; of timm's recipes only */
 };
 
+/* What the sinc of a RESAMPLE is multiplied with: torchaudio's sinc_interp_hann and sinc_interp_kaiser. */
+enum sn_sinc_window { SN_SINC_HANN = 0, SN_SINC_KAISER = 1 };
+
 enum sn_policy { SN_POLICY_IMAGENET = 0, SN_POLICY_CIFAR10 = 1, SN_POLICY_SVHN = 2, SN_N_POLICIES = 3 };
 
 #define SN_MAX_SIZE 65535 /* a JPEG's longest side; what leaves the pipeline need not be longer */
@@ -73,6 +81,14 @@ enum sn_policy { SN_POLICY_IMAGENET = 0, SN_POLICY_CIFAR10 = 1, SN_POLICY_SVHN =
 #define SN_MAX_TRIALS 1000  /* of RandomIoUCrop */
 #define SN_MAX_SIZES 16     /* of RandomShortestSize, and overlaps */
 #define SN_MAX_PARTS 50     /* of timm's recipes: 25 pairs */
+
+#define SN_MAX_CHANNELS 64       /* of a sound */
+#define SN_MAX_FRAMES 0x10000000 /* of all channels together that are in memory: 1 GiB of float32 */
+#define SN_MAX_RATE 1000000      /* frames a second */
+#define SN_MAX_ZERO_CROSSINGS 1024
+#define SN_MAX_BETA 100.0 /* within this, the Kaiser window is far from overflow */
+#define SN_MAX_DECIBELS 200.0
+#define SN_MAX_RESAMPLES 4 /* of one plan: a codec keeps as many tables */
 
 /* The operations of timm's recipes, by its names and in the order of its table. */
 enum sn_timm_operation {
@@ -274,6 +290,27 @@ typedef struct {
             double alpha;
             sn_chains chains;
         } timm; /* TIMM_AUGMENT, TIMM_AUG_MIX */
+        struct {
+            uint32_t rate, lowpass_filter_width, window; /* enum sn_sinc_window */
+            double rolloff, beta;                        /* beta: of the Kaiser window */
+        } resample;
+        struct {
+            uint32_t frames; /* shorter sounds get zeros at the end */
+            uint32_t start, is_centered;
+        } time_crop;
+        struct {
+            uint32_t frames; /* likewise */
+        } random_time_crop;
+        struct {
+            double p, gain[2]; /* decibels */
+        } random_gain;
+        struct {
+            double p, snr[2]; /* decibels */
+        } random_noise;
+        struct {
+            double p, shift[2]; /* shares of the length; above 0 it begins later */
+            uint32_t rollover;  /* what leaves at one end comes in at the other; 0: zeros do */
+        } random_time_shift;
     };
 } sn_op;
 
@@ -296,7 +333,8 @@ enum sn_argument_type {
     SN_FILTER, /* these: uint32_t, of the enum of this name */
     SN_WARP_FILTER,
     SN_PADDING_MODE,
-    SN_POLICY
+    SN_POLICY,
+    SN_SINC_WINDOW
 };
 
 typedef struct {
@@ -373,6 +411,10 @@ typedef struct {
     uint64_t leaves_above; /* SN_E_FOR_PILLOW of pictures with more pixels, because Pillow warns of them; 0: of none */
     uint32_t
         leaves_damaged; /* 1: SN_E_FOR_PILLOW in place of SN_E_DECODE, because Pillow is set to go on from damage */
+
+    uint32_t
+        is_sound; /* 1: each sample is a sound; what the lines above say of pictures then is 0, but for the dtype */
+    uint32_t channels; /* that each file has, else it is refused; 0: not known */
 } sn_plan;
 
 /* How a picture was moved: what a caller needs to move its boxes likewise. Each random op that moves has an entry, in
@@ -394,16 +436,28 @@ typedef struct {
 } sn_boxes;
 
 /* How many bytes a pixel of DECODED and AUGMENTED has: red, green and blue, and the mask's if there is one. All
- * pixels of the picture come first, then those of the mask. */
+ * pixels of the picture come first, then those of the mask. Of a sound: a frame of one channel. */
 static inline uint32_t sn_plan_pixel_bytes(const sn_plan *plan)
 {
-    return plan->is_pair ? 4 : 3;
+    return plan->is_pair || plan->is_sound ? 4 : 3;
+}
+
+/* How many bytes a row of the picture, or a channel of the sound, has there. */
+static inline size_t sn_plan_row_bytes(const sn_plan *plan, uint32_t width)
+{
+    return (size_t)(plan->is_sound ? 4 : 3) * width;
 }
 
 /* How many bytes AUGMENTED of this size has. */
 static inline uint64_t sn_plan_copy_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
 {
     return (uint64_t)sn_plan_pixel_bytes(plan) * height * width + (plan->has_moves ? sizeof(sn_moves) : 0);
+}
+
+/* How many bytes a sample of this size has in the batch. */
+static inline uint64_t sn_plan_item_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
+{
+    return (uint64_t)(plan->is_sound ? 1 : 3) * height * width * sn_dtype_bytes(plan->dtype);
 }
 
 /* How many sn_erasures each sample of a batch has, at most; 0: none is left to whoever takes the batch. */

@@ -149,10 +149,16 @@ static size_t mask_bytes_of(const sn_view *picture)
     return picture->mask ? (size_t)picture->height * picture->width : 0;
 }
 
-/* Copy a picture, rows close together, and its mask behind it. */
-static void copy_tight(uint8_t *to, const sn_view *picture)
+/* How many bytes a picture, or a sound, has with rows close together, and its mask behind it. */
+static size_t tight_bytes(const sn_context *context, const sn_view *picture)
 {
-    size_t row = (size_t)3 * picture->width;
+    return sn_plan_row_bytes(context->plan, picture->width) * picture->height + mask_bytes_of(picture);
+}
+
+/* Copy it so. */
+static void copy_tight(const sn_context *context, uint8_t *to, const sn_view *picture)
+{
+    size_t row = sn_plan_row_bytes(context->plan, picture->width);
 
     for (uint32_t y = 0; y < picture->height; y++, to += row)
         memcpy(to, picture->pixels + y * picture->stride, row);
@@ -163,25 +169,35 @@ static void copy_tight(uint8_t *to, const sn_view *picture)
 /* A view of such a copy of a picture of this size. */
 static sn_view tight_view(const sn_context *context, const uint8_t *pixels, uint32_t height, uint32_t width)
 {
-    return (sn_view){pixels, height, width, (size_t)3 * width,
-                     context->plan->is_pair ? pixels + (size_t)3 * height * width : NULL};
+    size_t row = sn_plan_row_bytes(context->plan, width);
+
+    return (sn_view){pixels, height, width, row, context->plan->is_pair ? pixels + row * height : NULL, 0};
+}
+
+/* The width of a DECODED payload. A record has no room for the frames of a sound, which follow from its length. */
+static uint32_t width_of(const sn_context *context, const sn_slot *slot)
+{
+    if (!context->plan->is_sound)
+        return slot->width;
+    return slot->height ? slot->length / (uint32_t)sizeof(float) / slot->height : 0;
 }
 
 /* Keep a tight private copy of a DECODED picture, to be offered in the next draw. */
-static void keep_decoded(sn_batch_item *place, const sn_view *picture)
+static void keep_decoded(const sn_context *context, sn_batch_item *place, const sn_view *picture)
 {
-    size_t length = (size_t)3 * picture->width * picture->height + mask_bytes_of(picture);
-    if (length == 0 || length > UINT32_MAX || picture->height > UINT16_MAX || picture->width > UINT16_MAX)
+    size_t length = tight_bytes(context, picture);
+    uint32_t width = context->plan->is_sound ? 0 : picture->width;
+    if (length == 0 || length > UINT32_MAX || picture->height > UINT16_MAX || width > UINT16_MAX)
         return;
     uint8_t *payload = malloc(length);
     if (!payload)
         return; /* not kept; the sample itself goes on */
-    copy_tight(payload, picture);
+    copy_tight(context, payload, picture);
     place->kept = payload;
     place->offer = (sn_offer){.sample = place->item.sample,
                               .length = (uint32_t)length,
                               .height = (uint16_t)picture->height,
-                              .width = (uint16_t)picture->width,
+                              .width = (uint16_t)width,
                               .form = SN_DECODED};
 }
 
@@ -247,9 +263,10 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
 
     if (place->item.keep == SN_DECODED) {
         rc = sn_codec_decode(scratch->codec, context->plan, bytes, length, &decoded);
-        if (rc != 0)
+        if (rc == 0)
+            keep_decoded(context, place, &decoded);
+        else if (rc != SN_E_TOO_LARGE || !context->plan->is_sound) /* of which a crop may not be too long */
             return rc;
-        keep_decoded(place, &decoded);
     }
     if (place->item.keep == SN_RECODED)
         return augment_and_recode(scratch, context, place, rng, bytes, length, pixels);
@@ -271,9 +288,10 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
 static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_slot *source,
                            sn_rng *rng, uint8_t *pixels, const char **why)
 {
-    sn_view decoded = tight_view(context, sn_slot_payload(context->segment, source), source->height, source->width);
+    sn_view decoded =
+        tight_view(context, sn_slot_payload(context->segment, source), source->height, width_of(context, source));
 
-    if ((size_t)decoded.height * decoded.stride + mask_bytes_of(&decoded) != source->length) {
+    if (tight_bytes(context, &decoded) != source->length) {
         *why = "its decoded payload is not the size that its record says";
         return SN_E_DECODE;
     }
@@ -369,13 +387,13 @@ static int is_payload(const sn_slot *slot, const sn_segment *segment, const uint
     return slot->length == length && memcmp(sn_slot_payload(segment, slot), bytes, length) == 0;
 }
 
-static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_view *picture)
+static int is_picture(const sn_slot *slot, const sn_context *context, const sn_view *picture)
 {
-    const uint8_t *pixels = sn_slot_payload(segment, slot);
-    size_t row = (size_t)3 * picture->width;
+    const uint8_t *pixels = sn_slot_payload(context->segment, slot);
+    size_t row = sn_plan_row_bytes(context->plan, picture->width);
 
-    if (slot->height != picture->height || slot->width != picture->width ||
-        slot->length != row * picture->height + mask_bytes_of(picture))
+    if (slot->height != picture->height || width_of(context, slot) != picture->width ||
+        slot->length != tight_bytes(context, picture))
         return 0;
     for (uint32_t y = 0; y < picture->height; y++)
         if (memcmp(pixels + y * row, picture->pixels + y * picture->stride, row) != 0)
@@ -426,7 +444,7 @@ static enum comparison compare(sn_scratch *scratch, const sn_context *context, c
         return compare_recoded(scratch, slot, context->segment, file->bytes, file->length);
     if (sn_codec_decode(scratch->codec, context->plan, file->bytes, file->length, &decoded) != 0)
         return NOT_COMPARED;
-    return found(is_picture(slot, context->segment, &decoded));
+    return found(is_picture(slot, context, &decoded));
 }
 
 /* The file has changed: the cache has payloads of its old content, and no job disagrees. The segment is
@@ -464,7 +482,7 @@ static void compare_decoded(const sn_context *context, const sn_batch_item *plac
     const sn_slot *slot = place->is_suspect ? &context->segment->slots[place->item.source_slot] : NULL;
 
     if (slot && place->item.source == SN_STORAGE && slot->form == SN_DECODED)
-        note_suspect(context, place, found(is_picture(slot, context->segment, decoded)));
+        note_suspect(context, place, found(is_picture(slot, context, decoded)));
 }
 
 /* From the copy that another host has left. */
@@ -551,17 +569,16 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *pl
         compare_decoded(context, place, &decoded);
         /* The codec's own view ends with its next call. */
         sn_file *file = &scratch->file; /* its memory */
-        rc = sn_grow(&file->bytes, &file->capacity,
-                     (size_t)3 * decoded.width * decoded.height + mask_bytes_of(&decoded));
+        rc = sn_grow(&file->bytes, &file->capacity, tight_bytes(context, &decoded));
         if (rc == 0) {
-            copy_tight(file->bytes, &decoded);
+            copy_tight(context, file->bytes, &decoded);
             decoded = tight_view(context, file->bytes, decoded.height, decoded.width);
             start_rng(&rng, context, place);
             rc = sn_codec_augment_decoded(scratch->codec, context->plan, &rng, &decoded, pixels);
         }
     }
     if (rc == 0 && place->item.keep == SN_DECODED)
-        keep_decoded(place, &decoded);
+        keep_decoded(context, place, &decoded);
     if (rc == 0) {
         append_moves(scratch, context, pixels);
         deliver(context, place, pixels, out);

@@ -110,7 +110,7 @@ static sn_view tight(const sn_view *view)
 
     for (uint32_t y = 0; y < view->height; y++)
         memcpy(pixels + y * row, view->pixels + y * view->stride, row);
-    return (sn_view){pixels, view->height, view->width, row, NULL};
+    return (sn_view){pixels, view->height, view->width, row, NULL, 0};
 }
 
 static void add_view(uint64_t *digest, const sn_view *view)

@@ -82,7 +82,7 @@ static int run(sn_codec *codec, picture_file file, uint32_t number, sn_rng *rng)
     CHECK(pixels);
     sn_rng_start(&own, seed, 0, 0, number, SN_STREAM_AUGMENT);
     rc = sn_codec_augment_encoded(codec, plan, &own, file.bytes, file.length, pixels);
-    check_outcome(codec, rc, &(sn_view){pixels, 1, 1, 3, NULL});
+    check_outcome(codec, rc, &(sn_view){pixels, 1, 1, 3, NULL, 0});
     free(pixels);
     rc = sn_codec_decode(codec, plan, file.bytes, file.length, &view);
     check_outcome(codec, rc, &view);

@@ -67,7 +67,7 @@ static sn_view tight(const sn_view *view)
     for (uint32_t y = 0; y < view->height; y++)
         memcpy(pixels + y * row, view->pixels + y * view->stride, row);
     memcpy(mask, view->mask, n);
-    return (sn_view){pixels, view->height, view->width, row, mask};
+    return (sn_view){pixels, view->height, view->width, row, mask, 0};
 }
 
 /* All that a codec makes of a pair. Whether all of it could be made. */

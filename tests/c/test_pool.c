@@ -184,7 +184,7 @@ static void draw_content(sample *s, uint32_t i, sn_rng *rng)
         CHECK(s->file.bytes);
         for (size_t k = 0; k < s->file.length; k++)
             s->file.bytes[k] = (uint8_t)sn_rng_below(rng, 255); /* never 0xFF, which begins a JPEG */
-        s->picture = (sn_view){s->file.bytes, kind.height, kind.width, (size_t)3 * kind.width, NULL};
+        s->picture = (sn_view){s->file.bytes, kind.height, kind.width, (size_t)3 * kind.width, NULL, 0};
         break;
     default:
         break;
@@ -352,7 +352,7 @@ static sn_view tight(const sn_view *view)
     CHECK(pixels);
     for (uint32_t y = 0; y < view->height; y++)
         memcpy(pixels + y * row, view->pixels + y * view->stride, row);
-    return (sn_view){pixels, view->height, view->width, row, NULL};
+    return (sn_view){pixels, view->height, view->width, row, NULL, 0};
 }
 
 static uint64_t seed_of(const iterator *who, uint64_t turn)

@@ -392,7 +392,7 @@ static void draw_region(sn_jpeg *jpeg)
     }
     if (!sn_raster_has_more(jpeg->raster))
         finish(info);
-    jpeg->view = (sn_view){jpeg->buffer->data, region.height, region.width, stride, NULL};
+    jpeg->view = (sn_view){jpeg->buffer->data, region.height, region.width, stride, NULL, 0};
 }
 
 /* Begin the payload that draw_region() is to write. NULL: it is to write none, or there can be none. */
@@ -620,7 +620,7 @@ static int read_recoded(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_vie
         snprintf(jpeg->message, SN_JPEG_MESSAGE, "its recoded copy is damaged");
         return SN_E_DECODE;
     }
-    *out = (sn_view){buffer->data, region.height, region.width, stride, NULL};
+    *out = (sn_view){buffer->data, region.height, region.width, stride, NULL, 0};
     return SN_OK;
 }
 
@@ -677,7 +677,7 @@ int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
         if (rc != SN_OK)
             return rc;
         sn_orientation_turn(jpeg->orientation, &jpeg->view, buffer->data);
-        *out = (sn_view){buffer->data, region.height, region.width, (size_t)region.width * 3, NULL};
+        *out = (sn_view){buffer->data, region.height, region.width, (size_t)region.width * 3, NULL, 0};
     }
     return SN_OK;
 }

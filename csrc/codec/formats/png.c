@@ -193,7 +193,7 @@ static int decode(png_structp png, png_infop info, bool is_mask, uint64_t max_pi
         for (uint32_t y = 0; y < height; y++)
             png_read_row(png, buffer->data + y * stride, NULL);
     png_read_end(png, NULL); /* Pillow, too, refuses a file whose end is damaged */
-    *out = (sn_view){buffer->data, height, width, stride, NULL};
+    *out = (sn_view){buffer->data, height, width, stride, NULL, 0};
     return SN_OK;
 }
 

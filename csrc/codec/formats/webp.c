@@ -108,7 +108,7 @@ int sn_webp_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max
     WebPFreeDecBuffer(&config.output);
     if (status != VP8_STATUS_OK)
         return status == VP8_STATUS_OUT_OF_MEMORY ? -ENOMEM : SN_E_FOR_PILLOW;
-    *out = (sn_view){buffer->data, height, width, stride, NULL};
+    *out = (sn_view){buffer->data, height, width, stride, NULL, 0};
     return SN_OK;
 }
 

@@ -167,7 +167,7 @@ int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bo
         rc = run_pass(augmenter, route, pass, &current, to);
         if (rc != SN_OK)
             goto out;
-        current = (sn_view){to, pass->height, pass->width, (size_t)pass->width * 3, NULL};
+        current = (sn_view){to, pass->height, pass->width, (size_t)pass->width * 3, NULL, 0};
     }
     if (view != NULL)
         *view = current;

@@ -1,4 +1,5 @@
 /* batch.c -- what sn_codec.h has of batches: sn_batch_write(), and which of its loops run; masks; erasures; MixUp. */
+#include <math.h>
 #include <string.h>
 
 #include "../kernels/batch_kernels.h"
@@ -20,9 +21,29 @@ static void write_pixels(const sn_plan *plan, const uint8_t *rgb, size_t n_pixel
     sn_batch_plain(plan, rgb, n_pixels, out);
 }
 
+/* The floats of a sound, each rounded once. A file of floats may have any bits in them. */
+static void write_sound(uint32_t dtype, const uint8_t *augmented, size_t n, void *out)
+{
+    const float *floats = (const float *)augmented;
+
+    if (dtype == SN_FLOAT32) {
+        memcpy(out, augmented, n * sizeof *floats);
+        return;
+    }
+    for (size_t k = 0; k < n; k++) {
+        uint32_t not_a_number = dtype == SN_FLOAT16 ? 0x7e00 : 0x7fc0;
+
+        sn_element_put(dtype, out, k, isnan(floats[k]) ? not_a_number : sn_element(dtype, floats[k]));
+    }
+}
+
 void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height, uint32_t width, sn_rng *rng,
                     void *out)
 {
+    if (plan->is_sound) {
+        write_sound(plan->dtype, augmented, (size_t)height * width, out);
+        return;
+    }
     write_pixels(plan, augmented, (size_t)height * width, out);
     if (plan->erase.probability > 0 && !plan->leaves_erasing)
         sn_erase_run(plan, rng, height, width, out);

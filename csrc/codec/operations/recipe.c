@@ -273,6 +273,7 @@ uint32_t sn_recipe_draw(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t 
 {
     static uint32_t (*const draw[SN_N_OPS])(const sn_op *, sn_rng *, uint32_t, uint32_t, sn_edit *) = {
 #define LAID(...)
+#define SOUND(...)
 #define DRAWN(KIND, kind, ...) [SN_OP_##KIND] = sn_draw_##kind,
 #include "../ops.def"
     };

@@ -22,6 +22,7 @@ uint32_t sn_recipe_draw(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t 
 
 /* The same of one kind: for each DRAWN of ops.def. */
 #define LAID(...)
+#define SOUND(...)
 #define DRAWN(KIND, kind, ...)                                                                                         \
     uint32_t sn_draw_##kind(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits);
 #include "../ops.def"

@@ -523,6 +523,7 @@ typedef int lay_function(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t
 static lay_function *const laid[SN_N_OPS] = {
 #define LAID(KIND, kind, ...) [SN_OP_##KIND] = lay_##kind,
 #define DRAWN(...)
+#define SOUND(...)
 #include "../ops.def"
 };
 
