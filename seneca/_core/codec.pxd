@@ -16,12 +16,14 @@ cdef extern from "codec/sn_codec.h" nogil:
         uint32_t height, width
         size_t stride
         const uint8_t *mask
+        uint32_t rate
 
     const char *sn_codec_simd()
     int sn_codec_libjpeg_turbo()
     int sn_codec_libpng()
     int sn_codec_libwebp()
     int sn_codec_libdeflate()
+    int sn_codec_libsndfile()
     sn_codec *sn_codec_new(uint64_t max_pixels)
     void sn_codec_free(sn_codec *codec)
     const char *sn_codec_message(const sn_codec *codec)
@@ -29,6 +31,8 @@ cdef extern from "codec/sn_codec.h" nogil:
     const sn_moves *sn_codec_moves(const sn_codec *codec)
     int sn_codec_probe(sn_codec *codec, const uint8_t *data, size_t length, uint32_t *height,
                        uint32_t *width)
+    int sn_codec_probe_sound(sn_codec *codec, const uint8_t *data, size_t length, uint32_t *rate, uint32_t *channels,
+                             uint64_t *frames)
     int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *data, size_t length,
                         sn_view *out)
     int sn_codec_decode_region(sn_codec *codec, const uint8_t *data, size_t length, uint32_t top,

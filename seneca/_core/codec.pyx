@@ -100,10 +100,18 @@ cdef sn_view view_of(object given) except *:
     view.width = <uint32_t>picture.shape[1]
     view.stride = <size_t>picture.strides[0]
     view.mask = NULL
+    view.rate = 0
     return view
 
 
+cdef int refuse_sounds(Plan plan) except -1:
+    if plan.value.is_sound:
+        raise TypeError("seneca._core.sound runs plans of sounds")
+    return 0
+
+
 cdef int check_kind(Plan plan, given) except -1:
+    refuse_sounds(plan)
     if isinstance(given, tuple) != bool(plan.value.is_pair):
         raise TypeError("a plan of pairs takes (picture, mask), and no other plan does")
     return 0
@@ -111,6 +119,7 @@ cdef int check_kind(Plan plan, given) except -1:
 
 cdef object room_for(Plan plan):
     """Memory for AUGMENTED, flat."""
+    refuse_sounds(plan)
     height, width = plan.output_size()
     return np.empty(sn_plan_pixel_bytes(&plan.value) * height * width, np.uint8)
 
@@ -175,6 +184,7 @@ cdef class Codec:
         """DECODED: the picture after the head of ``plan``, uint8 ``(height, width, 3)``."""
         cdef sn_view view
         cdef int rc
+        refuse_sounds(plan)
         self.enter()
         with nogil:
             rc = sn_codec_decode(self.handle, &plan.value, &data[0], data.shape[0], &view)
@@ -353,6 +363,7 @@ def batch_write(Plan plan, const uint8_t[:, :, ::1] augmented, out, uint64_t see
     cdef uint8_t[::1] flat
     cdef sn_rng rng
     cdef object shape = (height, width, 3)
+    refuse_sounds(plan)
     if not plan.value.channels_last:
         shape = (3, height, width)
     if augmented.shape[2] != 3 or out.shape != shape or height == 0 or width == 0:

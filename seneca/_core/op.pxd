@@ -12,6 +12,9 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_KEEPS_SIZE
         SN_ANY_SIZE
         SN_READS_BOXES
+        SN_IS_SOUND
+        SN_SINC_HANN
+        SN_SINC_KAISER
         SN_BILINEAR
         SN_BICUBIC
         SN_PLAIN_BILINEAR
@@ -50,6 +53,7 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_FILTER
         SN_WARP_FILTER
         SN_PADDING_MODE
+        SN_POLICY
 
     ctypedef struct sn_part:
         uint16_t operation, ends

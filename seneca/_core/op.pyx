@@ -12,6 +12,7 @@ _FILTERS = {
     ("bicubic", False): SN_PLAIN_BICUBIC,
     ("random", True): SN_EITHER,
 }
+_SINC_WINDOWS = {"sinc_interp_hann": SN_SINC_HANN, "sinc_interp_kaiser": SN_SINC_KAISER}
 _PADDING_MODES = {
     "constant": SN_PAD_CONSTANT,
     "edge": SN_PAD_EDGE,
@@ -117,8 +118,10 @@ cdef int fill_argument(char *at, sn_argument_type type, name, arguments) except 
         whole[0] = word(name, _WARPS, value)
     elif type == SN_PADDING_MODE:
         whole[0] = word(name, _PADDING_MODES, value)
-    else:
+    elif type == SN_POLICY:
         whole[0] = word(name, _POLICIES, value)
+    else:
+        whole[0] = word(name, _SINC_WINDOWS, value)
     return 0
 
 
@@ -172,6 +175,7 @@ def described_kinds():
             "keeps_size": bool(flags & SN_KEEPS_SIZE),
             "any_size": bool(flags & SN_ANY_SIZE),
             "reads_boxes": bool(flags & SN_READS_BOXES),
+            "is_sound": bool(flags & SN_IS_SOUND),
             "arguments": names,
         }
     return found

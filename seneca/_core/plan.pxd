@@ -28,6 +28,7 @@ cdef extern from "codec/sn_plan.h" nogil:
         sn_erase erase
         uint64_t leaves_above
         uint32_t leaves_erasing, is_pair, mask_dtype, has_moves, leaves_damaged
+        uint32_t is_sound, channels
 
     ctypedef struct sn_erasure:
         pass
@@ -41,6 +42,7 @@ cdef extern from "codec/sn_plan.h" nogil:
 
     uint32_t sn_dtype_bytes(uint32_t dtype)
     uint32_t sn_plan_pixel_bytes(const sn_plan *plan)
+    uint64_t sn_plan_item_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
     uint64_t sn_plan_copy_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
     uint32_t sn_plan_mask_bytes(const sn_plan *plan)
     uint32_t sn_plan_erasures(const sn_plan *plan)
@@ -133,7 +135,7 @@ cdef extern from "codec/operations/route.h" nogil:
 
 cdef class Plan:
     cdef sn_plan value       # checked once, then never changed: read it from any thread
-    cdef readonly uint32_t height, width  # of AUGMENTED; 0 where they depend on the picture
+    cdef readonly uint32_t height, width  # of AUGMENTED; 0 where they depend on the picture; of a sound channels, frames
     cdef readonly uint64_t copy_bytes     # of AUGMENTED
     cdef readonly uint64_t beside_bytes   # of what goes beside one sample of a batch: a mask, or how it was moved
     cdef readonly uint64_t erasure_bytes  # of the erasures of one sample that are left to whoever takes the batch

@@ -30,7 +30,17 @@ class Plan:
         moves: bool = False,
         leaves_damaged: bool = False,
         leaves_above: int | None = None,
+        sound: bool = False,
+        channels: int | None = None,
     ) -> None: ...
+    @classmethod
+    def of_sounds(
+        cls,
+        ops: Sequence[tuple[str, dict[str, Any]]],
+        n_head: int,
+        dtype: str = "float32",
+        channels: int | None = None,
+    ) -> Plan: ...
     def output_size(self) -> tuple[int, int]: ...
     def route(
         self,

@@ -52,6 +52,8 @@ cdef class Plan:
         moves: Whether batches say how each picture was moved, as ``sn_moves`` does. There is then no head.
         leaves_damaged: Whether damaged JPEGs are left to Pillow, as other formats are.
         leaves_above: Pictures with more pixels are left to Pillow. None: none is.
+        sound: Whether it is of sounds. :meth:`of_sounds` makes such plans.
+        channels: Of sounds: how many each file has. None: that is not known.
 
     Raises:
         PlanError: An argument out of range, an unknown kind, too many ops, a random head.
@@ -59,7 +61,7 @@ cdef class Plan:
 
     def __init__(self, ops, n_head, dtype, channels_last, mean, std, *, scale=True, erase=None,
                  leaves_erasing=False, decode="exact", apply_orientation=False, mask=None, moves=False,
-                 leaves_damaged=False, leaves_above=None):
+                 leaves_damaged=False, leaves_above=None, sound=False, channels=None):
         cdef size_t k
         memset(&self.value, 0, sizeof(sn_plan))
         flat = list(flattened(ops))
@@ -79,6 +81,8 @@ cdef class Plan:
             self.value.has_moves = bool(moves)
             self.value.leaves_damaged = bool(leaves_damaged)
             self.value.leaves_above = 0 if leaves_above is None else max(leaves_above, 1)
+            self.value.is_sound = bool(sound)
+            self.value.channels = 0 if channels is None else channels
             self.value.divisor = 255 if scale else 1
             for k in range(3):
                 self.value.mean[k] = mean[k]
@@ -101,6 +105,11 @@ cdef class Plan:
             self.beside_bytes = sizeof(sn_moves)
         self.erasure_bytes = sn_plan_erasures(&self.value) * sizeof(sn_erasure)
 
+    @classmethod
+    def of_sounds(cls, ops, n_head, dtype="float32", channels=None):
+        """A pipeline of sounds, whose ops are torchaudio's, and whose batches are floats ``(channels, frames)``."""
+        return cls(ops, n_head, dtype, False, (0, 0, 0), (1, 1, 1), sound=True, channels=channels)
+
     cdef int lend(self, others, uint64_t samples, uint8_t **beside, sn_erasure **erasures) except -1:
         """The memory of the arrays for what a batch has beside pictures. What the plan does not make stays as it is."""
         rest = iter(others)
@@ -111,11 +120,14 @@ cdef class Plan:
         return 0
 
     def output_size(self):
-        """``(height, width)`` of every AUGMENTED picture.
+        """``(height, width)`` of every AUGMENTED picture, ``(channels, frames)`` of every sound.
 
         Raises:
             PlanError: They would differ from picture to picture.
         """
+        if self.height == 0 and self.value.is_sound:
+            raise PlanError("sounds come out with different numbers of channels or frames, which do not stack: "
+                            "add a crop to a number of frames, and mix the channels or say how many there are")
         if self.height == 0:
             raise PlanError("pictures come out in different sizes, which do not stack: "
                             "add Resize((height, width)) or a crop")

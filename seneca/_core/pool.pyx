@@ -14,7 +14,7 @@ from seneca._core.codes import picture_error
 from seneca.errors import SegmentError
 from seneca._core.codes cimport SN_E_CLOSED, SN_E_FOR_PILLOW
 from seneca._core.member cimport sn_member_copy_bytes, sn_member_expects, sn_member_progress
-from seneca._core.plan cimport sn_dtype_bytes
+from seneca._core.plan cimport sn_plan_item_bytes
 from seneca._core.segment cimport SN_FORMS
 
 __all__ = ["READS_AHEAD", "Batch", "Stream", "StreamClosed"]
@@ -103,7 +103,7 @@ cdef class Stream:
         self.under_way = set()
         self.context.plan = &plan.value
         self.context.height, self.context.width = plan.height, plan.width
-        self.context.item_bytes = <uint64_t>3 * plan.height * plan.width * sn_dtype_bytes(plan.value.dtype)
+        self.context.item_bytes = sn_plan_item_bytes(&plan.value, plan.height, plan.width)
         self.context.beside_bytes = plan.beside_bytes
         if sn_member_copy_bytes(member.handle) < plan.copy_bytes:
             raise ValueError(f"a copy has {plan.copy_bytes} bytes, but the member makes room for {member.copy_bytes}")
