@@ -218,7 +218,86 @@ void plans_make(sn_plan plans[N_PLANS])
     }
 }
 
+static sn_op mono(void)
+{
+    return (sn_op){.kind = SN_OP_MONO};
+}
+
+static sn_op resample(uint32_t rate, uint32_t window)
+{
+    sn_op op;
+
+    sn_op_begin(&op, SN_OP_RESAMPLE);
+    op.resample.rate = rate;
+    op.resample.window = window;
+    return op;
+}
+
+static sn_op time_crop(uint32_t frames, uint32_t start, uint32_t is_centered)
+{
+    return (sn_op){.kind = SN_OP_TIME_CROP, .time_crop = {frames, start, is_centered}};
+}
+
+static sn_op random_time_crop(uint32_t frames)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_TIME_CROP, .random_time_crop = {frames}};
+}
+
+static sn_op gain(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_GAIN, .random_gain = {0.7, {-6, 6}}};
+}
+
+static sn_op polarity(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_POLARITY, .chance = {0.5}};
+}
+
+static sn_op noise(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_NOISE, .random_noise = {0.6, {3, 30}}};
+}
+
+static sn_op time_shift(uint32_t rollover)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_TIME_SHIFT, .random_time_shift = {0.7, {-0.4, 0.3}, rollover}};
+}
+
+void plans_make_sounds(sn_plan plans[N_SOUND_PLANS], uint32_t channels)
+{
+    memset(plans, 0, N_SOUND_PLANS * sizeof *plans);
+    append(&plans[SOUND_CROP], mono(), 1);
+    append(&plans[SOUND_CROP], resample(8000, SN_SINC_HANN), 1);
+    append(&plans[SOUND_CROP], random_time_crop(701), 0);
+    append(&plans[SOUND_CHANGED], mono(), 1);
+    append(&plans[SOUND_CHANGED], resample(22050, SN_SINC_KAISER), 1);
+    append(&plans[SOUND_CHANGED], random_time_crop(2000), 0);
+    append(&plans[SOUND_CHANGED], gain(), 0);
+    append(&plans[SOUND_CHANGED], polarity(), 0);
+    append(&plans[SOUND_CHANGED], noise(), 0);
+    append(&plans[SOUND_CHANGED], time_shift(0), 0);
+    append(&plans[SOUND_STEREO], resample(11025, SN_SINC_HANN), 1);
+    append(&plans[SOUND_STEREO], time_crop(1500, 0, 1), 1);
+    append(&plans[SOUND_STEREO], resample(16000, SN_SINC_HANN), 1);
+    append(&plans[SOUND_STEREO], mono(), 1);
+    append(&plans[SOUND_STEREO], time_shift(1), 0);
+    append(&plans[SOUND_STEREO], noise(), 0);
+    append(&plans[SOUND_STEREO], random_time_crop(900), 0);
+    append(&plans[SOUND_CUT], time_crop(640, 333, 0), 0);
+    append(&plans[SOUND_CUT], gain(), 0);
+    plans[SOUND_CROP].dtype = plans[SOUND_STEREO].dtype = SN_FLOAT32;
+    plans[SOUND_CHANGED].dtype = SN_FLOAT16;
+    plans[SOUND_CUT].dtype = SN_BFLOAT16;
+    for (int i = 0; i < N_SOUND_PLANS; i++) {
+        plans[i].is_sound = 1;
+        plans[i].channels = channels;
+        plans[i].divisor = 1;
+        plans[i].std[0] = plans[i].std[1] = plans[i].std[2] = 1;
+        CHECK_EQUAL(sn_plan_check(&plans[i]), 0, "plan %d of sounds", i);
+    }
+}
+
 size_t plan_item_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
 {
-    return (size_t)3 * height * width * sn_dtype_bytes(plan->dtype);
+    return sn_plan_item_bytes(plan, height, width);
 }

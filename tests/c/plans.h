@@ -11,6 +11,13 @@
  *                  erased with a colour each
  *   PLAN_MIX       a resize by one number | perspective, AugMix, timm's AugMix, shifts -> bytes, planes
  *   PLAN_SIZES     sizes that are drawn: zoom out, shorter side, jitter -> bytes, pixels
+ *
+ * and those of sounds:
+ *
+ *   SOUND_CROP     Mono, Resample | crop -> floats
+ *   SOUND_CHANGED  Mono, Resample upwards, Kaiser window | crop, gain, polarity, noise, shift -> halves
+ *   SOUND_STEREO   Resample, cut of two channels, Mono | shift, noise, and then a crop -> floats
+ *   SOUND_CUT      cut from a place -> halves of another kind
  */
 #ifndef PLANS_H
 #define PLANS_H
@@ -30,7 +37,12 @@ enum {
     N_PLANS
 };
 
+enum { SOUND_CROP, SOUND_CHANGED, SOUND_STEREO, SOUND_CUT, N_SOUND_PLANS };
+
 void plans_make(sn_plan plans[N_PLANS]);
+
+/* Of sounds of so many channels. */
+void plans_make_sounds(sn_plan plans[N_SOUND_PLANS], uint32_t channels);
 
 /* Bytes of one sample in the batch. */
 size_t plan_item_bytes(const sn_plan *plan, uint32_t height, uint32_t width);

@@ -130,7 +130,7 @@ static void test_one(sn_codec *codec, uint32_t round)
     uint32_t height = 1 + sn_rng_below(&rng, MAX_SIDE), width = 1 + sn_rng_below(&rng, MAX_SIDE);
     size_t bytes = (size_t)3 * height * width;
     uint8_t *pixels = malloc(bytes), *out = malloc(bytes);
-    sn_view view = {pixels, height, width, (size_t)3 * width, NULL};
+    sn_view view = {pixels, height, width, (size_t)3 * width, NULL, 0};
     bool is_plain = sn_rng_below(&rng, 2) == 0;
 
     CHECK(pixels && out);

@@ -23,6 +23,7 @@
 #include "codec/kernels/group_kernels.h"
 #include "codec/kernels/jpeg_kernels.h"
 #include "codec/kernels/resize_kernels.h"
+#include "codec/kernels/sinc_kernels.h"
 #include "codec/kernels/warp_kernels.h"
 #include "codec/operations/resize.h"
 #include "codec/operations/warp.h"
@@ -220,7 +221,7 @@ static void test_picture(sn_resizer *resizer)
     for (enum edge edge = 0; edge < N_EDGES; edge++) {
         uint8_t *pixels = place(SOURCE, edge, size);
         uint8_t *out = place(OUT, edge, (down->count - 1) * out_stride + out_bytes);
-        sn_view view = {pixels, down->span_count, across->span_count, stride, NULL};
+        sn_view view = {pixels, down->span_count, across->span_count, stride, NULL, 0};
 
         draw_pixels(pixels, size);
         CHECK_EQUAL(sn_resizer_run(resizer, &view, out, (ptrdiff_t)out_stride), SN_OK, "%s", doing);
@@ -600,6 +601,44 @@ static void test_upsampling_and_colours(void)
     }
 }
 
+static void draw_floats(float *floats, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        floats[k] = (float)sn_rng_uniform(&rng, -1, 1);
+}
+
+static void test_sinc(void)
+{
+    static float weights[40 * 64], frames[MAX_SAMPLES], plain[MAX_OUTPUTS];
+    int32_t start[40] = {0};
+    sn_sinc sinc = {some(60), some(40), SN_SINC_LANES * (1 + sn_rng_below(&rng, 8)), start, NULL};
+    uint32_t first = sn_rng_below(&rng, sinc.to), n = 1 + sn_rng_below(&rng, 100), last, used;
+    size_t n_weights = (size_t)sinc.to * sinc.taps;
+
+    for (uint32_t phase = 1; phase < sinc.to; phase++) /* less than one block in all: no step back between blocks */
+        start[phase] = start[phase - 1] + (int32_t)sn_rng_below(&rng, 2) * (start[phase - 1] + 1 < (int32_t)sinc.from);
+    last = (first + n - 1) % sinc.to;
+    while ((used = (first + n - 1) / sinc.to * sinc.from + (uint32_t)start[last] + sinc.taps) > MAX_SAMPLES) {
+        n /= 2;
+        last = (first + n - 1) % sinc.to;
+    }
+    used -= (uint32_t)start[first];
+    snprintf(doing, sizeof doing, "sinc, %u to %u, %u taps, %u frames from phase %u", sinc.from, sinc.to, sinc.taps, n,
+             first);
+    draw_floats(weights, n_weights);
+    draw_floats(frames, used);
+    sinc.weights = weights;
+    sn_sinc_plain(&sinc, first, frames - start[first], n, plain);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        float *out = memset(place(OUT, edge, n * sizeof *out), 0xa5, n * sizeof *out);
+        const float *source = copy_to(SOURCE, edge, frames, used * sizeof *frames);
+
+        sinc.weights = copy_to(WEIGHT, edge, weights, n_weights * sizeof *weights);
+        sn_sinc_simd(&sinc, first, source - start[first], n, out);
+        compare(out, plain, n * sizeof *out);
+    }
+}
+
 static void test_all(uint64_t seed)
 {
     struct sigaction action = {.sa_handler = touched};
@@ -616,6 +655,7 @@ static void test_all(uint64_t seed)
         test_idct();
         test_groups();
         test_upsampling_and_colours();
+        test_sinc();
         for (uint32_t dtype = SN_UINT8; dtype <= SN_BFLOAT16; dtype++)
             for (uint32_t last = 0; last < 2; last++)
                 if (dtype != SN_UINT8 || !last) /* a copy, which no kernel makes */
