@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from seneca.data.picture_list import PictureList
     from seneca.data.private import do_not_share
     from seneca.data.segmentation import SegmentationFolder
+    from seneca.data.sounds import SoundFolder, SoundList
     from seneca.data.stages import StagedDataset
     from seneca.epochs.merge import merge_states
     from seneca.loader import DataLoader
@@ -52,6 +53,8 @@ __all__ = [
     "SenecaError",
     "SenecaWarning",
     "SharedDataset",
+    "SoundFolder",
+    "SoundList",
     "Split",
     "StagedDataset",
     "__version__",
@@ -76,6 +79,8 @@ _LATER = {
     "SampleCache": "seneca.cache",
     "SegmentationFolder": "seneca.data.segmentation",
     "SharedDataset": "seneca.workers.dataset",
+    "SoundFolder": "seneca.data.sounds",
+    "SoundList": "seneca.data.sounds",
     "Split": "seneca.partition.split",
     "StagedDataset": "seneca.data.stages",
     "do_not_share": "seneca.data.private",

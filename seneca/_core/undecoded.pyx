@@ -18,6 +18,7 @@ from seneca._core.pool cimport (
     sn_batch_item_was_fetched,
     sn_pool_scratch,
 )
+from seneca._core.sound cimport view_of as sound_view_of
 from seneca._core.segment cimport SN_ENCODED, sn_segment, sn_slot, sn_slot_payload
 
 __all__ = ["abandon", "distrust", "encoded", "finish", "undecoded"]
@@ -67,16 +68,23 @@ def distrust(Batch batch not None, uint32_t position):
 def finish(Batch batch not None, uint32_t position, decoded):
     """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3).
 
-    Of a pair ``(picture, mask)``, whose mask is uint8 (height, width).
+    Of a pair ``(picture, mask)``, whose mask is uint8 (height, width). Of a sound ``(frames, rate)``: float32
+    (channels, frames).
     """
     cdef sn_view view
     cdef const uint8_t[:, ::1] mask
     cdef const uint8_t[:, :, ::1] picture
+    cdef const float[:, ::1] frames
+    if batch.handle.context.plan.is_sound:
+        frames = decoded[0]
+        view = sound_view_of(frames)
+        view.rate = decoded[1]
+        finish_by(batch, position, &view)
+        return
     is_pair = isinstance(decoded, tuple)
     if is_pair != bool(batch.handle.context.plan.is_pair):
         raise TypeError("a pair is (picture, mask), and nothing else is")
     picture = decoded[0] if is_pair else decoded
-    cdef sn_batch_item *place = place_of(batch, position)
     view.pixels = &picture[0, 0, 0]
     view.height = <uint32_t>picture.shape[0]
     view.width = <uint32_t>picture.shape[1]
@@ -87,11 +95,17 @@ def finish(Batch batch not None, uint32_t position, decoded):
         if mask.shape[0] != picture.shape[0] or mask.shape[1] != picture.shape[1]:
             raise ValueError(f"the mask has shape {decoded[1].shape}, and its picture {decoded[0].shape}")
         view.mask = &mask[0, 0]
+    finish_by(batch, position, &view)
+
+
+cdef int finish_by(Batch batch, uint32_t position, const sn_view *view) except -1:
+    cdef sn_batch_item *place = place_of(batch, position)
     with batch.stream.lock:
         batch.stream.open()
         with nogil:
-            sn_finish(sn_pool_scratch(batch.stream.pool), batch.handle.context, place, &view,
+            sn_finish(sn_pool_scratch(batch.stream.pool), batch.handle.context, place, view,
                       batch.handle.out + position * batch.handle.context.item_bytes)
+    return 0
 
 
 def abandon(Batch batch not None, uint32_t position):

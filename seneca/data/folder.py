@@ -16,7 +16,7 @@ from seneca.data.files import files_of
 from seneca.data.pictures import PictureDataset
 from seneca.transforms._pipeline import Decode
 
-__all__ = ["IMG_EXTENSIONS", "ImageFolder"]
+__all__ = ["IMG_EXTENSIONS", "ImageFolder", "find_classes", "find_samples"]
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """The default endings of picture files; the same list as torchvision's."""
@@ -90,8 +90,8 @@ class ImageFolder(PictureDataset):
         self.target_transform = target_transform
         self.root = os.path.expanduser(os.fspath(root))
         self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
-        self.classes, self.class_to_idx = _find_classes(self.root)
-        self.samples = _find_samples(self.root, self.class_to_idx, self.extensions, allow_empty)
+        self.classes, self.class_to_idx = find_classes(self.root)
+        self.samples = find_samples(self.root, self.class_to_idx, self.extensions, allow_empty)
         self.targets = [target for _, target in self.samples]
 
     @property
@@ -114,7 +114,7 @@ class ImageFolder(PictureDataset):
         return "\n    ".join(lines)
 
 
-def _find_classes(root: str) -> tuple[list[str], dict[str, int]]:
+def find_classes(root: str) -> tuple[list[str], dict[str, int]]:
     """The folders in ``root``, sorted. Links to folders are among them."""
     classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
     if not classes:
@@ -122,10 +122,10 @@ def _find_classes(root: str) -> tuple[list[str], dict[str, int]]:
     return classes, {name: index for index, name in enumerate(classes)}
 
 
-def _find_samples(
+def find_samples(
     root: str, class_to_idx: dict[str, int], extensions: tuple[str, ...], allow_empty: bool
 ) -> list[tuple[str, int]]:
-    """The pictures of all classes, in torchvision's order: by class, folder and name."""
+    """The files of all classes with these endings, in torchvision's order: by class, folder and name."""
     samples: list[tuple[str, int]] = []
     empty: list[str] = []
     for name, target in class_to_idx.items():

@@ -14,7 +14,7 @@ from seneca.data.files import files_of
 from seneca.data.pictures import PictureDataset
 from seneca.transforms._pipeline import Decode
 
-__all__ = ["PictureList"]
+__all__ = ["PictureList", "check_files", "common_folder", "samples_of"]
 
 
 class PictureList(PictureDataset):
@@ -76,40 +76,69 @@ class PictureList(PictureDataset):
             transform, decode=decode, apply_exif_orientation=apply_exif_orientation, max_pixels=max_pixels
         )
         self.target_transform = target_transform
-        if isinstance(entries, (str, bytes, os.PathLike)) or not isinstance(entries, Iterable):
-            raise TypeError(
-                "seneca.PictureList() takes pairs (path, target), but got "
-                f"{type(entries).__name__}; seneca.open() opens folders and archives"
-            )
-        below = "" if root is None else os.path.join(os.path.expanduser(os.fspath(root)), "")
-        self.samples = [_sample(number, entry, below) for number, entry in enumerate(entries)]
-        if not self.samples:
-            raise ValueError("the list of pictures is empty; give at least one pair (path, target)")
-        if not allow_duplicates:
-            _check_duplicates(self.samples)
+        self.samples, below = samples_of(
+            entries, root, allow_duplicates=allow_duplicates, what="pictures", name="seneca.PictureList"
+        )
         self.targets = [target for _, target in self.samples]
-        self.root = below.rstrip("/") or _common_folder(self.samples)
-        self._check_files()
-
-    def _check_files(self) -> None:
-        """Ask for every file, in several threads."""
-        files = files_of(self)
-        try:
-            modes = files.modes()
-        except OSError as error:
-            number = next(i for i, (path, _) in enumerate(self.samples) if path == error.filename)
-            remedy = "correct or remove the entry, or name with root= the folder that its path belongs to"
-            reason = f"{error.strerror}, of entry {number}; {remedy}"
-            raise OSError(error.errno, reason, error.filename) from None
-        for number in np.flatnonzero(modes & 0o170000 != stat.S_IFREG).tolist():
-            path = self.samples[number][0]
-            if stat.S_ISDIR(int(modes[number])):
-                remedy = "list the files in it, or open it with seneca.ImageFolder"
-                raise IsADirectoryError(f"entry {number} is a folder: {path!r}; {remedy}")
-            raise OSError(f"entry {number} is no regular file: {path!r}; remove the entry")
+        self.root = below or common_folder(self.samples)
+        check_files(self, "seneca.ImageFolder")
 
     def __repr__(self) -> str:
         return f"PictureList({len(self)} pictures in {self.root or '.'})"
+
+
+def samples_of(
+    entries: Iterable[tuple[str | os.PathLike[str], Any]],
+    root: str | os.PathLike[str] | None,
+    *,
+    allow_duplicates: bool,
+    what: str,
+    name: str,
+) -> tuple[list[tuple[str, Any]], str]:
+    """The entries as samples, and the folder to which relative paths belong.
+
+    Args:
+        entries, root, allow_duplicates: As of :class:`seneca.PictureList`.
+        what, name: What they are, and the name of the class that takes them, for messages.
+
+    Raises:
+        TypeError: An entry is no pair, or its path is no path.
+        ValueError: There are no entries, or a path is listed twice.
+    """
+    if isinstance(entries, (str, bytes, os.PathLike)) or not isinstance(entries, Iterable):
+        raise TypeError(
+            f"{name}() takes pairs (path, target), but got "
+            f"{type(entries).__name__}; seneca.open() opens folders and archives"
+        )
+    below = "" if root is None else os.path.join(os.path.expanduser(os.fspath(root)), "")
+    samples = [_sample(number, entry, below) for number, entry in enumerate(entries)]
+    if not samples:
+        raise ValueError(f"the list of {what} is empty; give at least one pair (path, target)")
+    if not allow_duplicates:
+        _check_duplicates(samples)
+    return samples, below.rstrip("/")
+
+
+def check_files(dataset: Any, of_folders: str) -> None:
+    """Ask for every file of ``samples``, in several threads. ``of_folders``: the class that opens a folder.
+
+    Raises:
+        FileNotFoundError, IsADirectoryError, OSError: A path has no regular file. The message names the entry.
+    """
+    files = files_of(dataset)
+    try:
+        modes = files.modes()
+    except OSError as error:
+        number = next(i for i, (path, _) in enumerate(dataset.samples) if path == error.filename)
+        remedy = "correct or remove the entry, or name with root= the folder that its path belongs to"
+        reason = f"{error.strerror}, of entry {number}; {remedy}"
+        raise OSError(error.errno, reason, error.filename) from None
+    for number in np.flatnonzero(modes & 0o170000 != stat.S_IFREG).tolist():
+        path = dataset.samples[number][0]
+        if stat.S_ISDIR(int(modes[number])):
+            remedy = f"list the files in it, or open it with {of_folders}"
+            raise IsADirectoryError(f"entry {number} is a folder: {path!r}; {remedy}")
+        raise OSError(f"entry {number} is no regular file: {path!r}; remove the entry")
 
 
 def _sample(number: int, entry: Any, below: str) -> tuple[str, Any]:
@@ -138,7 +167,7 @@ def _check_duplicates(samples: list[tuple[str, Any]]) -> None:
             )
 
 
-def _common_folder(samples: list[tuple[str, Any]]) -> str:
+def common_folder(samples: list[tuple[str, Any]]) -> str:
     """The folder that contains all files, as their paths say it; "" if they have none in common."""
     folders = [os.path.dirname(path) for path, _ in samples]
     first, last = min(folders).split("/"), max(folders).split("/")

@@ -6,7 +6,7 @@
 
 There are three kinds of datasets:
 
-* :class:`Pictures`: files of pictures with any transform.
+* :class:`Pictures`: files of pictures with any transform; :class:`Sounds`: files of sounds.
 * :class:`ByStages`: a dataset that offers its own stages.
 * :class:`Opaque`: any other dataset. Only whole items are shared.
 
@@ -30,6 +30,7 @@ from seneca.data.files import PictureFiles
 from seneca.data.private import Private, times_asked
 from seneca.forms import Form
 from seneca.transforms import _apply as sample
+from seneca.transforms import _apply_sound as of_sound
 from seneca.transforms._pipeline import Pipeline
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Opaque",
     "Payload",
     "Pictures",
+    "Sounds",
     "StagedDataset",
     "Stages",
     "names_of_exact",
@@ -318,34 +320,76 @@ class Pictures(KeptStages):
         return self.files.read(index)
 
     def decode(self, index: int, data: bytes) -> Payload:
-        pixels = self._pixels(index, data)
+        decoded = self._decoded(index, data)
         if self.static is None:
-            return Payload(pixels.reshape(-1), *pixels.shape[:2])
-        return _laid_out(self.static(Image.fromarray(pixels)))
+            return self._payload(decoded)
+        return _laid_out(self.static(self._value(decoded)))
 
     def augment(self, index: int, decoded: Payload) -> Any:
         if self.static is not None:
             return self._then(items.read(decoded.data))
-        if len(decoded.data) != decoded.height * decoded.width * 3:
-            raise items.DamagedItem(
-                f"{len(decoded.data)} bytes are no {decoded.height} x {decoded.width} pixels"
-            )
-        pixels = np.frombuffer(decoded.data, np.uint8).reshape(decoded.height, decoded.width, 3)
-        if self.then is None:
-            return sample.augment_decoded(self.pipeline, pixels, self.max_pixels)
-        return self.then(Image.fromarray(pixels))
+        array = self._array(decoded)
+        return self._augment_decoded(array) if self.then is None else self.then(self._value(array))
 
     def augment_encoded(self, index: int, data: bytes) -> Any:
         if self.then is None and self.static is None:
-            return sample.augment_encoded(self.pipeline, data, self.files.samples[index][0], self.max_pixels)
-        picture = Image.fromarray(self._pixels(index, data))
-        return self._then(picture if self.static is None else self.static(picture))
-
-    def _pixels(self, index: int, data: bytes) -> np.ndarray:
-        return sample.decode_head(self.pipeline, data, self.files.samples[index][0], self.max_pixels)
+            return self._augment_encoded(index, data)
+        value = self._value(self._decoded(index, data))
+        return self._then(value if self.static is None else self.static(value))
 
     def _then(self, value: Any) -> Any:
         return value if self.then is None else self.then(value)
+
+    # What follows differs for sounds.
+
+    def _decoded(self, index: int, data: bytes) -> np.ndarray:
+        """DECODED of a file."""
+        return sample.decode_head(self.pipeline, data, self.files.samples[index][0], self.max_pixels)
+
+    def _payload(self, decoded: np.ndarray) -> Payload:
+        return Payload(decoded.reshape(-1), *decoded.shape[:2])
+
+    def _array(self, payload: Payload) -> np.ndarray:
+        """What :meth:`_payload` was made of."""
+        if len(payload.data) != payload.height * payload.width * 3:
+            raise items.DamagedItem(
+                f"{len(payload.data)} bytes are no {payload.height} x {payload.width} pixels"
+            )
+        return np.frombuffer(payload.data, np.uint8).reshape(payload.height, payload.width, 3)
+
+    def _value(self, decoded: np.ndarray) -> Any:
+        """What the user's functions get."""
+        return Image.fromarray(decoded)
+
+    def _augment_decoded(self, decoded: np.ndarray) -> Any:
+        return sample.augment_decoded(self.pipeline, decoded, self.max_pixels)
+
+    def _augment_encoded(self, index: int, data: bytes) -> Any:
+        return sample.augment_encoded(self.pipeline, data, self.files.samples[index][0], self.max_pixels)
+
+
+class Sounds(Pictures):
+    """Files of sounds. DECODED is floats, and the user's functions get tensors (channels, frames)."""
+
+    def _decoded(self, index: int, data: bytes) -> np.ndarray:
+        return of_sound.decode_head(self.pipeline, data, self.files.samples[index][0])
+
+    def _payload(self, decoded: np.ndarray) -> Payload:
+        return Payload(decoded.reshape(-1).view(np.uint8), len(decoded), 0)  # frames follow from the length
+
+    def _array(self, payload: Payload) -> np.ndarray:
+        if payload.height == 0 or len(payload.data) % (4 * payload.height):
+            raise items.DamagedItem(f"{len(payload.data)} bytes are no {payload.height} channels of floats")
+        return np.frombuffer(payload.data, np.float32).reshape(payload.height, -1)
+
+    def _value(self, decoded: np.ndarray) -> Any:
+        return torch.tensor(decoded)  # a copy: functions may change it
+
+    def _augment_decoded(self, decoded: np.ndarray) -> Any:
+        return of_sound.augment_decoded(self.pipeline, decoded)
+
+    def _augment_encoded(self, index: int, data: bytes) -> Any:
+        return of_sound.augment_encoded(self.pipeline, data, self.files.samples[index][0])
 
 
 def _private_if_asked(make: Callable[..., Any], *arguments: Any) -> Any:

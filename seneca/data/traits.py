@@ -53,7 +53,8 @@ class Traits(NamedTuple):
                 parts[f"step {i + 1} of the transform, {step.kind}"] = repr(
                     sorted(step.args.items())
                 ).encode()
-            parts["how pictures are decoded"] = repr((pipeline.decode, pipeline.apply_orientation)).encode()
+            how = pipeline.channels if pipeline.sound else (pipeline.decode, pipeline.apply_orientation)
+            parts[f"how {'sounds' if pipeline.sound else 'pictures'} are decoded"] = repr(how).encode()
         if support.made_of is not None:
             parts |= support.made_of.traits
         numbers = {name: number_of(parts[name]) for name in sorted(parts, key=_rank)}

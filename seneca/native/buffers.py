@@ -49,7 +49,7 @@ class BatchBuffers:
     """Makes buffers for batches of samples of one shape.
 
     Args:
-        shape: The shape of one sample: channels, height and width.
+        shape: The shape of one sample: channels, height and width; or channels and frames.
         dtype: A dtype of torch's that the native core writes.
         channels_last: Whether the channels of a pixel are adjacent in memory. The array is then
             (samples, height, width, channels), while the tensor keeps torch's order of dimensions.
@@ -70,7 +70,7 @@ class BatchBuffers:
 
     def __init__(
         self,
-        shape: tuple[int, int, int],
+        shape: tuple[int, ...],
         *,
         dtype: torch.dtype = torch.float32,
         channels_last: bool = False,
@@ -80,10 +80,10 @@ class BatchBuffers:
         moves: int = 0,
         erasures: int = 0,
     ) -> None:
-        channels, height, width = shape
-        self._shapes = [((height, width, channels) if channels_last else shape, dtype)]
+        channels, *sides = shape
+        self._shapes: list[Any] = [((*sides, channels) if channels_last else shape, dtype)]
         if masks is not None:
-            self._shapes.append(((1, height, width), masks))
+            self._shapes.append(((1, *sides), masks))
         self._moves = moves
         self._erasures = erasures
         self._channels_last = channels_last

@@ -130,6 +130,8 @@ def travel_of(
     pipeline = support.pipeline
     if pipeline.dtype == "uint8":
         return COMPLETE
+    if pipeline.sound:
+        return Travel(why_not="sounds are floats", remedy="leave uint8_batches out")
     why_not, remedy = _obstacle_of_user(loader, support) or _obstacle_of_erasing(pipeline, device) or ("", "")
     if why_not:
         return Travel(why_not=why_not, remedy=remedy)

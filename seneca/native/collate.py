@@ -111,7 +111,8 @@ def mixes(loader: Any, support: Support) -> bool:
 def _mixing_of(loader: Any, support: Support) -> Callable[[torch.Tensor, Any], Any] | None:
     """:func:`~seneca.native.mixing.mixing_of`, where a batch is of pictures and labels."""
     assert support.files is not None
-    are_labelled = support.targets is None and not support.files.are_pairs
+    of_sounds = support.pipeline is not None and support.pipeline.sound
+    are_labelled = support.targets is None and not support.files.are_pairs and not of_sounds
     return mixing_of(loader.collate_fn) if are_labelled and loader.batch_sampler is not None else None
 
 

@@ -42,7 +42,7 @@ def native_text(
     elif options.cache is not None:
         name = cache_name(getattr(options.cache, "name", options.cache), files.fingerprint())
         augments = options.share == "exact" or (options.share == "augmented" and not pipeline.deterministic)
-        recoded = "RECODED, " if pipeline.mask is None else ""
+        recoded = "RECODED, " if pipeline.recodes else ""
         forms = f"ENCODED, {recoded}DECODED" + (", AUGMENTED" if augments else "")
         lines = [f"shared in the cache {name!r}: {forms}{of_job}", support.describe_fingerprint()]
         if text := unrecoded_text(unrecoded):

@@ -33,6 +33,7 @@ from seneca.native.session import Inputs, Session
 from seneca.native.user_order import UserOrder
 from seneca.partition import Jobs, Spent
 from seneca.transforms._apply import open_picture
+from seneca.transforms._apply_sound import open_sound
 from seneca.tuning.controller import SplitController, profile_for
 from seneca.tuning.telemetry import Telemetry, WorkDone
 
@@ -104,7 +105,6 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         else:
             self._collation = Collation(loader, support, self._source.seed, plan.number)
             self._pins = inputs.pinned
-        height, width = pipeline.output_size
         self._copy_bytes = pipeline.plan.copy_bytes
         self._travel = inputs.travel
         self._in_hand = 0  # samples of the batch that the training loop has
@@ -112,7 +112,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             stream,
             ahead=ahead,
             buffers=BatchBuffers(
-                (3, height, width),
+                pipeline.item_shape,
                 dtype=getattr(torch, pipeline.dtype),
                 channels_last=pipeline.channels_last,
                 at_once=ahead + 1,
@@ -153,7 +153,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         augmented, family = pipeline.augmented_fingerprint, 0
         if is_exact:
             family, augmented = names_of_exact(augmented, plan.seed, plan.number)
-        height, width = pipeline.output_size
+        height, width = (0, 0) if pipeline.sound else pipeline.output_size
         suspects = self._session.suspects(files, cache)
         member = Member(
             None if cache is None else cache.segment,
@@ -167,7 +167,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             copy_bytes=pipeline.plan.copy_bytes,
             in_flight=self._source.batch_size * (_batches_ahead(loader, files.objects() is not None) + 1),
             keeps=True,
-            recodes=pipeline.mask is None,
+            recodes=pipeline.recodes,
             exact_family=family,
             files_name=suspects.files_name,
             **self._source.draws(pipeline.augmented_fingerprint),
@@ -345,10 +345,13 @@ def _batches_ahead(loader: Any, are_fetched: bool) -> int:
 
 
 def _decoded(support: Support, index: int, data: bytes | None) -> Any:
-    """Decode by Pillow a file that the native core leaves to it; of a pair ``(picture, mask)``."""
+    """Decode by Pillow a file that the native core leaves to it; of a pair ``(picture, mask)``. Sounds are decoded
+    by soundfile."""
     files, pipeline = support.files, support.pipeline
     assert files is not None and pipeline is not None
     data = files.read(index) if data is None else data
+    if pipeline.sound:
+        return open_sound(data)
     if files.are_pairs:
         paths = files.path_of(index), files.path_of(index, of_mask=True)
         picture, mask = read_pair(data, *paths, support.max_pixels)

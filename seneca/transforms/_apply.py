@@ -38,10 +38,13 @@ __all__ = [
     "array_of",
     "augment_decoded",
     "augment_encoded",
+    "codec_of",
     "decode_head",
     "load_picture",
+    "naming",
     "open_mask",
     "open_picture",
+    "seed_of",
     "transform_picture",
 ]
 
@@ -127,7 +130,7 @@ def load_picture(
     if isinstance(transform, NativeTransform):
         pipeline = _compiled(transform, decode=decode, apply_orientation=apply_orientation)
         return augment_encoded(pipeline, data, path, max_pixels)
-    with _naming(path):
+    with naming(path):
         picture = open_picture(data, apply_orientation=apply_orientation, max_pixels=max_pixels)
     return picture if transform is None else transform(picture)
 
@@ -137,10 +140,10 @@ def augment_encoded(
 ) -> torch.Tensor:
     """Run the whole pipeline on a file's bytes, and decode only what it needs. Errors are those of
     :func:`load_picture`."""
-    seed = _seed(pipeline)
-    with _naming(path):
+    seed = seed_of(pipeline)
+    with naming(path):
         try:
-            pixels = _codec(max_pixels).augment_encoded(pipeline.plan, data, seed, 0, 0, 0)
+            pixels = codec_of(max_pixels).augment_encoded(pipeline.plan, data, seed, 0, 0, 0)
             return _tensor(pipeline, pixels, seed)
         except LeftToPillowError:
             pass  # Pillow decodes it
@@ -152,8 +155,8 @@ def decode_head(
     pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int | None
 ) -> np.ndarray:
     """Make DECODED of a file's bytes: uint8 (height, width, 3). Errors are those of :func:`load_picture`."""
-    with _naming(path):
-        codec = _codec(max_pixels)
+    with naming(path):
+        codec = codec_of(max_pixels)
         try:
             return codec.decode(pipeline.plan, data)
         except LeftToPillowError:
@@ -164,8 +167,8 @@ def decode_head(
 
 def augment_decoded(pipeline: Pipeline, pixels: np.ndarray, max_pixels: int | None) -> torch.Tensor:
     """Run the rest of the pipeline on DECODED."""
-    seed = _seed(pipeline)
-    return _tensor(pipeline, _codec(max_pixels).augment_decoded(pipeline.plan, pixels, seed, 0, 0, 0), seed)
+    seed = seed_of(pipeline)
+    return _tensor(pipeline, codec_of(max_pixels).augment_decoded(pipeline.plan, pixels, seed, 0, 0, 0), seed)
 
 
 def transform_picture(transform: NativeTransform, picture: Image.Image | np.ndarray) -> torch.Tensor:
@@ -177,7 +180,7 @@ def transform_picture(transform: NativeTransform, picture: Image.Image | np.ndar
     elif not isinstance(picture, Image.Image):
         raise TypeError(f"a picture is a PIL image or a uint8 array, but got {type(picture).__name__}")
     pipeline = _compiled(transform)
-    return _transformed(pipeline, picture.convert("RGB"), _seed(pipeline), None)
+    return _transformed(pipeline, picture.convert("RGB"), seed_of(pipeline), None)
 
 
 def open_picture(
@@ -260,7 +263,7 @@ def _opened(data: bytes, what: str, max_pixels: int | None) -> Iterator[Image.Im
 
 
 @contextlib.contextmanager
-def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """Give this path to a ``DecodeError`` that the block raises."""
     try:
         yield
@@ -281,7 +284,7 @@ def _orientation(picture: Image.Image) -> Any:
 
 def _transformed(pipeline: Pipeline, picture: Image.Image, seed: int, max_pixels: int | None) -> torch.Tensor:
     """Run the whole pipeline on an RGB picture."""
-    codec = _codec(max_pixels)
+    codec = codec_of(max_pixels)
     decoded = codec.head(pipeline.plan, np.asarray(picture))
     return _tensor(pipeline, codec.augment_decoded(pipeline.plan, decoded, seed, 0, 0, 0), seed)
 
@@ -293,7 +296,7 @@ def _tensor(pipeline: Pipeline, pixels: np.ndarray, seed: int) -> torch.Tensor:
     return out
 
 
-def _codec(max_pixels: int | None) -> Codec:
+def codec_of(max_pixels: int | None) -> Codec:
     """This thread's codec for this limit. It is made for the first picture."""
     if Codec is None:
         raise PlanError(
@@ -306,7 +309,7 @@ def _codec(max_pixels: int | None) -> Codec:
     return codecs[max_pixels]
 
 
-def _seed(pipeline: Pipeline) -> int:
+def seed_of(pipeline: Pipeline) -> int:
     """Draw a seed from torch's global generator, which ``manual_seed`` and worker seeds set. 0 without a draw
     if the pipeline needs no random numbers."""
     if pipeline.deterministic and pipeline.erase is None:

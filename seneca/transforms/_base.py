@@ -194,6 +194,14 @@ class Compose(Transform):
     def steps(self) -> tuple[Step, ...]:
         return tuple(step for transform in self.transforms for step in transform.steps())
 
+    def __call__(self, img: Any, rate: int | None = None) -> torch.Tensor:
+        """As of the transforms: of a picture, or of a sound with its ``rate``."""
+        if any(transform.sound for transform in self.transforms):
+            from seneca.transforms._apply_sound import transform_sound
+
+            return transform_sound(self, img, rate)
+        return super().__call__(img)
+
     def __iter__(self) -> Iterator[Transform]:
         return iter(self.transforms)
 

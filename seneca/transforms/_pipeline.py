@@ -30,6 +30,7 @@ __all__ = [
     "Size",
     "Step",
     "ValueKind",
+    "compile_sound",
     "compile_transform",
     "runs_natively",
 ]
@@ -63,12 +64,14 @@ class NativeTransform(ABC):
     """A transform that describes itself in steps. Therefore it can run without Python.
 
     Attributes:
+        sound: Whether it changes sounds, and not pictures.
         kinds: The kinds of its steps.
         fixed_kinds: Those of them that give equal results for equal pictures.
         keeps_size: The result has the picture's size.
         any_size: The size of the result is drawn, or depends on the picture's: a crop must follow.
     """
 
+    sound: ClassVar[bool] = False
     kinds: ClassVar[tuple[str, ...]] = ()
     fixed_kinds: ClassVar[tuple[str, ...]] = ()
     keeps_size: ClassVar[bool] = False
@@ -95,7 +98,7 @@ class Pipeline:
         steps: The operations on pixels.
         mean: Subtracted from each channel, in the units of the scaled pixel.
         std: Divides each channel after that.
-        output_size: Height and width of every result.
+        output_size: Height and width of every result; of sounds channels and frames, (0, 0) if they differ.
         dtype: The type of the result, one of ``DTYPES``. ``"uint8"`` leaves the pixels as they are.
         scale: Whether floats are pixels divided by 255. If not, they go from 0 to 255.
         erase: The arguments of erasing, as the native ``Plan`` takes them; None: nothing is erased.
@@ -111,6 +114,8 @@ class Pipeline:
         boxes: What distinguishes the boxes that a step reads from others; None: no step reads any.
         leaves_erasing: Whether batches come with the rectangles that are to be erased, instead of being
             erased.
+        sound: Whether it is of sounds. Then its results are float arrays (channels, frames).
+        channels: Of sounds: how many each file has. None: that is not known.
         pillow: Pillow's settings, by default those of now. They count for every picture: the native core
             leaves to Pillow what it shall accept, warn of or refuse by them.
     """
@@ -130,6 +135,8 @@ class Pipeline:
     moves: bool = False
     boxes: str | None = None
     leaves_erasing: bool = False
+    sound: bool = False
+    channels: int | None = None
     pillow: PillowSettings = field(default_factory=pillow_settings)
 
     @property
@@ -147,11 +154,24 @@ class Pipeline:
         """Whether a picture gives the same AUGMENTED pixels every time."""
         return all(_is_fixed(step.kind) for step in self.steps)
 
+    @property
+    def item_shape(self) -> tuple[int, ...]:
+        """The shape of a sample's tensor."""
+        return self.output_size if self.sound else (3, *self.output_size)
+
+    @property
+    def recodes(self) -> bool:
+        """Whether files may be kept RECODED."""
+        return self.mask is None and not self.sound
+
     @functools.cached_property
     def plan(self) -> Plan:
         """The native core's form of this pipeline. It is made on first use."""
         from seneca._core.plan import Plan
 
+        if self.sound:
+            steps = [(step.kind, dict(step.args)) for step in self.steps]
+            return Plan.of_sounds(steps, self.n_head, self.dtype, self.channels)
         return Plan(
             [(step.kind, dict(step.args)) for step in self.steps],
             self.n_head,
@@ -191,6 +211,8 @@ class Pipeline:
             description.append({"pillow": self.pillow})
         if self.mask is not None:
             description.append({"pairs": True})  # the type of masks is the batch's
+        if self.sound:
+            description.append({"sound": sound_library(), "channels": self.channels})
         if self.boxes is not None and form != "decoded":
             description.append({"boxes": self.boxes})
         return json.dumps(description, sort_keys=True, separators=(",", ":"))
@@ -201,6 +223,13 @@ class Pipeline:
     def __reduce__(self) -> tuple[Any, ...]:
         # The native plan is not pickled: it is a handle of this process, and is made again on demand.
         return Pipeline, tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+
+
+def sound_library() -> str | None:
+    """The version of the libsndfile that decodes; None: Python does. Another may decode MP3s otherwise."""
+    from seneca._core.sound import libsndfile
+
+    return libsndfile()
 
 
 def _fingerprint(description: str) -> int:
@@ -255,6 +284,8 @@ def compile_transform(
             "or let it run as Python in worker processes"
         )
     steps = transform.steps()
+    if (of_sound := next((step for step in steps if _is_of_sound(step.kind)), None)) is not None:
+        raise PlanError(f"{_name(of_sound.kind)} changes sounds, and these are pictures: leave it out")
     n_pixels = next((i for i, step in enumerate(steps) if step.kind in _Ending.KINDS), len(steps))
     ending = _Ending()
     for kind, args in steps[n_pixels:]:
@@ -281,6 +312,69 @@ def compile_transform(
         moves,
         boxes,
     )
+
+
+def compile_sound(
+    transform: NativeTransform | None, *, rate: int | None = None, mono: bool = False, channels: int | None = None
+) -> Pipeline:
+    """Check a transform of sounds and compile it to a pipeline.
+
+    Args:
+        transform: A transform of ``seneca.transforms``; None: no more than what the other arguments say.
+        rate: The rate to which sounds are resampled first; None: they keep theirs.
+        mono: Whether their channels are mixed into one before that.
+        channels: How many channels each file has; None: that is not known.
+
+    Returns:
+        The pipeline. Its ``output_size`` is (0, 0) if its results would differ in channels or frames.
+
+    Raises:
+        PlanError: A transform is not of sounds. Or a resample follows a random transform. Or there are more than 16
+            steps.
+    """
+    from seneca.transforms._sound import Mono, Resample
+
+    wanted: list[NativeTransform] = [Mono()] if mono else []
+    wanted += [] if rate is None else [Resample(rate)]
+    wanted += [] if transform is None else [transform]
+    steps = tuple(step for one in wanted for step in one.steps())
+    ending = _Ending()
+    while steps and steps[-1].kind == "to_dtype":
+        ending.to_dtype(**steps[-1].args)
+        steps = steps[:-1]
+    for step in steps:
+        if not _is_of_sound(step.kind):
+            raise PlanError(f"{_name(step.kind)} does not change sounds: leave it out")
+    if ending.dtype == "uint8":
+        raise PlanError("ToDtype: sounds are floats, which uint8 does not hold: leave it out")
+    if len(steps) > MAX_STEPS:
+        raise PlanError(f"{len(steps)} transforms of sounds are more than the {MAX_STEPS} that run natively")
+    n_head = next((i for i, step in enumerate(steps) if not _is_fixed(step.kind)), len(steps))
+    if any(step.kind == "resample" for step in steps[n_head:]):
+        raise PlanError(f"Resample stands behind {_name(steps[n_head].kind)}, which is random: move it in front")
+    return Pipeline(
+        steps,
+        ZEROS,
+        ONES,
+        _size_of_sounds(steps, channels),
+        ending.dtype,
+        sound=True,
+        channels=channels,
+        pillow=PillowSettings(),
+    )
+
+
+def _size_of_sounds(steps: tuple[Step, ...], channels: int | None) -> Size:
+    """Channels and frames of every result; (0, 0) if they differ from sound to sound."""
+    frames = 0
+    for kind, args in steps:
+        if kind == "mono":
+            channels = 1
+        elif kind == "resample":
+            frames = 0
+        elif "frames" in args:
+            frames = args["frames"]
+    return (channels, frames) if channels and frames else (0, 0)
 
 
 def members_of(step: Step) -> tuple[tuple[float | None, tuple[Step, ...]], ...]:
@@ -389,6 +483,10 @@ class _Ending:
         if "deviation" in self.erase:
             deviation = zip(self.erase["deviation"], std, strict=True)
             self.erase["deviation"] = tuple(d / abs(s) for d, s in deviation)
+
+
+def _is_of_sound(kind: str) -> bool:
+    return kind in BY_KIND and BY_KIND[kind].sound
 
 
 def _is_fixed(kind: str) -> bool:
