@@ -141,7 +141,7 @@ def pace_of(step: Callable[[Any, Any], Any], batch_size: int, pipeline: Pipeline
     """Measure how many samples a second a training step takes, with batches of noise and without waiting."""
     import torch
 
-    images = torch.rand((batch_size, 3, *pipeline.output_size)).to(getattr(torch, pipeline.dtype))
+    images = torch.rand((batch_size, *pipeline.item_shape)).to(getattr(torch, pipeline.dtype))
     labels = torch.zeros(batch_size, dtype=torch.int64)
     settle = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     for _ in range(WARM_UP_STEPS):

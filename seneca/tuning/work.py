@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from seneca._core import sound
 from seneca._core.codec import Codec, batch_write
 from seneca.data.file_lists import AnyPiece
 from seneca.errors import DecodeError, LeftToPillowError
@@ -52,8 +53,8 @@ class Work:
 
 def batch_shape(pipeline: Pipeline) -> tuple[int, ...]:
     """The shape of one sample in a batch."""
-    height, width = pipeline.output_size
-    return (height, width, 3) if pipeline.channels_last else (3, height, width)
+    channels, *sides = pipeline.item_shape
+    return (*sides, channels) if pipeline.channels_last else (channels, *sides)
 
 
 def room_for_samples(pipeline: Pipeline) -> np.ndarray:
@@ -95,7 +96,7 @@ def work_through(
     until = time.perf_counter() + seconds
 
     def thread() -> None:
-        codec = Codec(max_pixels)
+        codec = (_OfSounds if pipeline.sound else _OfPictures)(pipeline, max_pixels)
         places = itertools.cycle(room_for_samples(pipeline))
         first = True
         while not failed and (first or time.perf_counter() < until):
@@ -111,9 +112,7 @@ def work_through(
                     piece,
                     index,
                     codec=codec,
-                    pipeline=pipeline,
                     out=out,
-                    max_pixels=max_pixels,
                 )
                 first = not decoded and first
             except Exception as error:
@@ -161,44 +160,40 @@ def _one(
     piece: AnyPiece,
     index: int,
     *,
-    codec: Codec,
-    pipeline: Pipeline,
+    codec: _OfPictures | _OfSounds,
     out: np.ndarray,
-    max_pixels: int | None,
 ) -> bool:
-    """Take one picture through all stages. Whether it could be decoded."""
+    """Take one sample through all stages. Whether it could be decoded."""
     piece.read()  # brings the file into the page cache
-    plan, clock = pipeline.plan, time.thread_time
-    by_pillow = False
+    clock = time.thread_time
+    elsewhere = False
     times = [clock()]
     data = piece.read()
     times.append(clock())
     try:
         try:
-            decoded = codec.decode(plan, data)
+            decoded = codec.decode(data)
         except LeftToPillowError:
-            by_pillow = True
-            decoded = _by_pillow(codec, pipeline, data, max_pixels)
+            elsewhere = True
+            decoded = codec.decode_elsewhere(data)
         times.append(clock())
-        augmented = codec.augment_decoded(plan, decoded, 0, 0, 0, index)
+        augmented = codec.augment_decoded(decoded, index)
         times.append(clock())
-        if by_pillow:
-            codec.augment_decoded(plan, _by_pillow(codec, pipeline, data, max_pixels), 0, 0, 0, index)
+        if elsewhere:
+            codec.augment_decoded(codec.decode_elsewhere(data), index)
         else:
-            codec.augment_encoded(plan, data, 0, 0, 0, index)
+            codec.augment_encoded(data, index)
         times.append(clock())
     except DecodeError:
         with lock:
             work.damaged += 1
         return False
-    batch_write(plan, augmented if pipeline.mask is None else augmented[0], out, 0, 0, index)
+    codec.write(augmented, out, index)
     times.append(clock())
-    payload = None
-    if pipeline.mask is None and not by_pillow:
-        _, payload = codec.augment_and_recode(plan, data, 0, 0, 0, index)
+    payload = None if elsewhere else codec.augment_and_recode(data, index)
     again = [times[-1], clock()]
     if payload is not None:
-        codec.augment_recoded(plan, payload, 0, 0, 0, index)
+        codec.augment_recoded(payload, index)
         again.append(clock())
     with lock:
         if payload is not None:
@@ -208,24 +203,74 @@ def _one(
         work.encoded.append(len(data))
         work.decoded.append(_bytes_of(decoded))
         work.augmented.append(_bytes_of(augmented))
-        work.by_pillow += by_pillow
+        work.by_pillow += elsewhere
     return True
 
 
 def _bytes_of(made: Any) -> int:
-    """How many bytes a picture has, or a pair ``(picture, mask)``."""
+    """How many bytes a sample has, or a pair ``(picture, mask)``."""
     parts = made if isinstance(made, tuple) else (made,)
     return sum(part.nbytes for part in parts)
 
 
-def _by_pillow(codec: Codec, pipeline: Pipeline, data: bytes, max_pixels: int | None) -> Any:
-    # Imported here only: these modules import torch, and a folder of JPEGs is measured without torch.
-    if pipeline.mask is not None:
-        from seneca.data.segmentation import read_pair
+class _OfPictures:
+    """The stages of pictures, as the loader's threads run them."""
 
-        of_pair, mask = read_pair(data, "", "", max_pixels)
-        return codec.head(pipeline.plan, (np.asarray(of_pair), mask))
-    from seneca.transforms._apply import open_picture
+    def __init__(self, pipeline: Pipeline, max_pixels: int | None) -> None:
+        self.pipeline, self.plan = pipeline, pipeline.plan
+        self.max_pixels = max_pixels
+        self.codec = Codec(max_pixels)
 
-    picture = open_picture(data, apply_orientation=pipeline.apply_orientation, max_pixels=max_pixels)
-    return codec.head(pipeline.plan, np.asarray(picture))
+    def decode(self, data: bytes) -> Any:
+        return self.codec.decode(self.plan, data)
+
+    def decode_elsewhere(self, data: bytes) -> Any:
+        # Imported here only: these modules import torch, and a folder of JPEGs is measured without torch.
+        if self.pipeline.mask is not None:
+            from seneca.data.segmentation import read_pair
+
+            of_pair, mask = read_pair(data, "", "", self.max_pixels)
+            return self.codec.head(self.plan, (np.asarray(of_pair), mask))
+        from seneca.transforms._apply import open_picture
+
+        orientation = self.pipeline.apply_orientation
+        picture = open_picture(data, apply_orientation=orientation, max_pixels=self.max_pixels)
+        return self.codec.head(self.plan, np.asarray(picture))
+
+    def augment_decoded(self, decoded: Any, index: int) -> Any:
+        return self.codec.augment_decoded(self.plan, decoded, 0, 0, 0, index)
+
+    def augment_encoded(self, data: bytes, index: int) -> Any:
+        return self.codec.augment_encoded(self.plan, data, 0, 0, 0, index)
+
+    def augment_and_recode(self, data: bytes, index: int) -> Any:
+        if not self.pipeline.recodes:
+            return None
+        return self.codec.augment_and_recode(self.plan, data, 0, 0, 0, index)[1]
+
+    def augment_recoded(self, payload: Any, index: int) -> Any:
+        return self.codec.augment_recoded(self.plan, payload, 0, 0, 0, index)
+
+    def write(self, augmented: Any, out: np.ndarray, index: int) -> None:
+        batch_write(self.plan, augmented if self.pipeline.mask is None else augmented[0], out, 0, 0, index)
+
+
+class _OfSounds(_OfPictures):
+    """The same of sounds."""
+
+    def decode(self, data: bytes) -> Any:
+        return sound.decode(self.codec, self.plan, data)
+
+    def decode_elsewhere(self, data: bytes) -> Any:
+        from seneca.transforms._apply_sound import open_sound
+
+        return sound.head(self.codec, self.plan, *open_sound(data))
+
+    def augment_decoded(self, decoded: Any, index: int) -> Any:
+        return sound.augment_decoded(self.codec, self.plan, decoded, 0, 0, 0, index)
+
+    def augment_encoded(self, data: bytes, index: int) -> Any:
+        return sound.augment_encoded(self.codec, self.plan, data, 0, 0, 0, index)
+
+    def write(self, augmented: Any, out: np.ndarray, index: int) -> None:
+        sound.batch_write(self.plan, augmented, out)
