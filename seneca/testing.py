@@ -92,7 +92,8 @@ def make_sounds(
 ) -> Path:
     """Write WAV files of 16 bits into ``folder/class_00/sound_00000.wav`` and so on.
 
-    The pitch shows the class: each is three half-tones above the one before. Equal arguments give equal bytes.
+    The pitch shows the class: each is three half-tones above the one before. Equal arguments give equal
+        bytes.
 
     Args:
         folder: Created if it is missing. Sounds of the same names are replaced.
@@ -107,8 +108,8 @@ def make_sounds(
         ``folder``.
 
     Raises:
-        ValueError: ``count``, ``classes``, ``rate`` or ``channels`` is below 1, or ``seconds`` are not rising from
-            above 0.
+        ValueError: ``count``, ``classes``, ``rate`` or ``channels`` is below 1, or ``seconds`` are not rising
+            from above 0.
 
     Example:
         >>> import tempfile
@@ -119,7 +120,8 @@ def make_sounds(
     """
     if min(count, classes, rate, channels) < 1:
         raise ValueError(
-            f"count, classes, rate and channels are at least 1, but got {count}, {classes}, {rate}, {channels}"
+            "count, classes, rate and channels are at least 1, but got "
+            f"{count}, {classes}, {rate}, {channels}"
         )
     if not 0 < seconds[0] <= seconds[1]:
         raise ValueError(f"seconds are (least, greatest), above 0, but got {seconds}")

@@ -123,7 +123,8 @@ def check_files(dataset: Any, of_folders: str) -> None:
     """Ask for every file of ``samples``, in several threads. ``of_folders``: the class that opens a folder.
 
     Raises:
-        FileNotFoundError, IsADirectoryError, OSError: A path has no regular file. The message names the entry.
+        FileNotFoundError, IsADirectoryError, OSError: A path has no regular file. The message names the
+            entry.
     """
     files = files_of(dataset)
     try:

@@ -52,8 +52,8 @@ class SoundDataset:
             index: Place in ``samples``.
 
         Returns:
-            ``(waveform, target)``. Without a transform, or with one of Seneca's, ``waveform`` is a float32 tensor of
-            shape (channels, frames). Random numbers are drawn from torch's global generator.
+            ``(waveform, target)``. Without a transform, or with one of Seneca's, ``waveform`` is a float32
+            tensor of shape (channels, frames). Random numbers are drawn from torch's global generator.
 
         Raises:
             DecodeError: The file is damaged. The message names it.
@@ -96,15 +96,17 @@ def _compiled(
 
 
 class SoundFolder(SoundDataset):
-    """A dataset of sounds arranged as ``root/class/.../sound.flac``, in the order of :class:`seneca.ImageFolder`.
+    """A dataset of sounds arranged as ``root/class/.../sound.flac``, in the order of
+    :class:`seneca.ImageFolder`.
 
     Args:
         root: The folder that holds a folder for each class.
-        transform: A transform of ``seneca.transforms`` runs natively. Any other callable gets the waveform, a float32
-            tensor (channels, frames), and runs as Python in worker processes. The attribute may be set later.
+        transform: A transform of ``seneca.transforms`` runs natively. Any other callable gets the waveform, a
+            float32 tensor (channels, frames), and runs as Python in worker processes. The attribute may be
+            set later.
         target_transform: A function that makes the target of an item from its class index.
-        rate: The frames a second to which sounds are resampled, as ``T.Resample(rate)`` does it; None: they keep
-            theirs.
+        rate: The frames a second to which sounds are resampled, as ``T.Resample(rate)`` does it; None: they
+            keep theirs.
         mono: Whether the channels are mixed into one, as ``T.Mono()`` does it, before that.
         channels: How many channels all files have. Without ``mono`` a loader needs it to stack sounds.
         extensions: Endings of the files that count as sounds, in lower case.
@@ -116,8 +118,9 @@ class SoundFolder(SoundDataset):
         samples: ``(path, class index)`` of every sound.
         targets: The class index of every sound.
 
-    If sounds come out with different lengths, torch's workers make items of them, and ``collate_fn`` puts these
-    together. With a crop, such as ``T.RandomTimeCrop(frames)``, threads of the native core make whole batches.
+    If sounds come out with different lengths, torch's workers make items of them, and ``collate_fn`` puts
+    these together. With a crop, such as ``T.RandomTimeCrop(frames)``, threads of the native core make whole
+    batches.
 
     Raises:
         FileNotFoundError: ``root`` has no class folders, or a class has no sound.
@@ -162,7 +165,8 @@ class SoundFolder(SoundDataset):
 
 
 class SoundList(SoundDataset):
-    """A dataset of sounds that you list, each with its target. A loader prepares it as :class:`seneca.SoundFolder`.
+    """A dataset of sounds that you list, each with its target. A loader prepares it as
+    :class:`seneca.SoundFolder`.
 
     Args:
         entries: Pairs ``(path, target)``, as of :class:`seneca.PictureList`: a transcript, for example.

@@ -345,8 +345,8 @@ def _batches_ahead(loader: Any, are_fetched: bool) -> int:
 
 
 def _decoded(support: Support, index: int, data: bytes | None) -> Any:
-    """Decode by Pillow a file that the native core leaves to it; of a pair ``(picture, mask)``. Sounds are decoded
-    by soundfile."""
+    """Decode by Pillow a file that the native core leaves to it; of a pair ``(picture, mask)``. Sounds are
+    decoded by soundfile."""
     files, pipeline = support.files, support.pipeline
     assert files is not None and pipeline is not None
     data = files.read(index) if data is None else data

@@ -78,7 +78,9 @@ def augment_encoded(pipeline: Pipeline, data: bytes, path: str | os.PathLike[str
     seed = seed_of(pipeline)
     with naming(path):
         try:
-            return _tensor(pipeline, sound.augment_encoded(codec_of(None), pipeline.plan, data, seed, 0, 0, 0))
+            return _tensor(
+                pipeline, sound.augment_encoded(codec_of(None), pipeline.plan, data, seed, 0, 0, 0)
+            )
         except LeftToPillowError:
             pass  # Python reads it
     return _augmented(pipeline, decode_head(pipeline, data, path), seed)
@@ -92,7 +94,12 @@ def augment_decoded(pipeline: Pipeline, frames: np.ndarray) -> torch.Tensor:
 def transform_sound(transform: NativeTransform, waveform: Any, rate: int | None) -> torch.Tensor:
     """Transform a sound that is already decoded. Calling a transform does this."""
     frames = waveform.detach().cpu().numpy() if isinstance(waveform, torch.Tensor) else waveform
-    if not isinstance(frames, np.ndarray) or frames.dtype != np.float32 or frames.ndim != 2 or frames.size == 0:
+    if (
+        not isinstance(frames, np.ndarray)
+        or frames.dtype != np.float32
+        or frames.ndim != 2
+        or frames.size == 0
+    ):
         what = getattr(waveform, "dtype", type(waveform).__name__), getattr(waveform, "shape", "")
         raise TypeError(f"a sound is float32 (channels, frames), but got {what[0]} {tuple(what[1])}")
     pipeline = _compiled(transform, len(frames))
@@ -110,10 +117,13 @@ def _compiled(transform: NativeTransform, channels: int) -> Pipeline:
 
 @functools.lru_cache(maxsize=256)
 def _of_length(pipeline: Pipeline, channels: int, frames: int) -> Pipeline:
-    """The pipeline for sounds whose DECODED has this shape. The native core makes results of one shape only."""
+    """The pipeline for sounds whose DECODED has this shape. The native core makes results of one shape
+    only."""
     steps = list(pipeline.steps)
     steps.insert(pipeline.n_head, Step("time_crop", {"frames": frames}))
-    return dataclasses.replace(pipeline, steps=tuple(steps), channels=channels, output_size=(channels, frames))
+    return dataclasses.replace(
+        pipeline, steps=tuple(steps), channels=channels, output_size=(channels, frames)
+    )
 
 
 def _augmented(pipeline: Pipeline, frames: np.ndarray, seed: int) -> torch.Tensor:

@@ -196,7 +196,7 @@ class Compose(Transform):
 
     def __call__(self, img: Any, rate: int | None = None) -> torch.Tensor:
         """As of the transforms: of a picture, or of a sound with its ``rate``."""
-        if any(transform.sound for transform in self.transforms):
+        if self.is_of_sounds():
             from seneca.transforms._apply_sound import transform_sound
 
             return transform_sound(self, img, rate)

@@ -79,7 +79,11 @@ class NativeTransform(ABC):
 
     @abstractmethod
     def steps(self) -> tuple[Step, ...]:
-        """The operations on a picture, in order."""
+        """The operations on a picture, or a sound, in order."""
+
+    def is_of_sounds(self) -> bool:
+        """Whether it changes sounds, and not pictures."""
+        return any(_is_of_sound(step.kind) for step in self.steps())
 
 
 BY_KIND: dict[str, type[NativeTransform]] = {}
@@ -315,7 +319,11 @@ def compile_transform(
 
 
 def compile_sound(
-    transform: NativeTransform | None, *, rate: int | None = None, mono: bool = False, channels: int | None = None
+    transform: NativeTransform | None,
+    *,
+    rate: int | None = None,
+    mono: bool = False,
+    channels: int | None = None,
 ) -> Pipeline:
     """Check a transform of sounds and compile it to a pipeline.
 
@@ -329,8 +337,8 @@ def compile_sound(
         The pipeline. Its ``output_size`` is (0, 0) if its results would differ in channels or frames.
 
     Raises:
-        PlanError: A transform is not of sounds. Or a resample follows a random transform. Or there are more than 16
-            steps.
+        PlanError: A transform is not of sounds. Or a resample follows a random transform. Or there are more
+            than 16 steps.
     """
     from seneca.transforms._sound import Mono, Resample
 
@@ -351,7 +359,9 @@ def compile_sound(
         raise PlanError(f"{len(steps)} transforms of sounds are more than the {MAX_STEPS} that run natively")
     n_head = next((i for i, step in enumerate(steps) if not _is_fixed(step.kind)), len(steps))
     if any(step.kind == "resample" for step in steps[n_head:]):
-        raise PlanError(f"Resample stands behind {_name(steps[n_head].kind)}, which is random: move it in front")
+        raise PlanError(
+            f"Resample stands behind {_name(steps[n_head].kind)}, which is random: move it in front"
+        )
     return Pipeline(
         steps,
         ZEROS,

@@ -1,7 +1,7 @@
 """Transforms of sounds: to mono, to another rate, crops in time, gain, polarity, noise, shifts.
 
-Those that torchaudio has mean the same: :class:`Mono`, :class:`Resample`, and the noise of :class:`RandomNoise`. The
-others are those that recipes of training write by hand.
+Those that torchaudio has mean the same: :class:`Mono`, :class:`Resample`, and the noise of
+:class:`RandomNoise`. The others are those that recipes of training write by hand.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class Mono(SoundTransform):
 class Resample(SoundTransform):
     """Change the rate to ``rate`` frames a second, as ``torchaudio.functional.resample`` does.
 
-    The rate before is that of the file. Values differ from torchaudio's by at most 1e-5. A resample stands before
-    the first random transform, because only a file says its rate.
+    The rate before is that of the file. Values differ from torchaudio's by at most 1e-5. A resample stands
+    before the first random transform, because only a file says its rate.
 
     Args:
         rate: Frames a second of the result.
@@ -146,7 +146,9 @@ class Resample(SoundTransform):
         methods = ("sinc_interp_hann", "sinc_interp_kaiser")
         self._set(
             rate=_whole("rate", self.rate, 1, MOST_RATE),
-            lowpass_filter_width=_whole("lowpass_filter_width", self.lowpass_filter_width, 1, MOST_ZERO_CROSSINGS),
+            lowpass_filter_width=_whole(
+                "lowpass_filter_width", self.lowpass_filter_width, 1, MOST_ZERO_CROSSINGS
+            ),
             rolloff=rolloff,
             resampling_method=one_of("resampling_method", methods, self.resampling_method),
             beta=None if beta is None else float(beta),
@@ -167,8 +169,8 @@ class TimeCrop(SoundTransform):
         center: Whether to cut out the middle instead.
 
     Raises:
-        TypeError, ValueError: An argument has a wrong type, or is out of range; or both ``start`` and ``center`` are
-            given.
+        TypeError, ValueError: An argument has a wrong type, or is out of range; or both ``start`` and
+            ``center`` are given.
 
     Example:
         >>> import torch
@@ -196,7 +198,8 @@ class TimeCrop(SoundTransform):
 
 @dataclass(frozen=True)
 class RandomTimeCrop(SoundTransform):
-    """Cut out ``frames`` frames at a random place: each is equally probable. Shorter sounds get zeros at their end.
+    """Cut out ``frames`` frames at a random place: each is equally probable. Shorter sounds get zeros at
+    their end.
 
     Only the part of a file that is needed is decoded, where the format can be read from any place.
 
@@ -277,11 +280,12 @@ class RandomPolarity(SoundTransform):
 
 @dataclass(frozen=True)
 class RandomNoise(SoundTransform):
-    """Add white Gaussian noise, as ``torchaudio.functional.add_noise`` adds a given one. Silence stays silence.
+    """Add white Gaussian noise, as ``torchaudio.functional.add_noise`` adds a given one. Silence stays
+    silence.
 
     Args:
-        snr: How much louder the sound is than the noise, in decibels: one number, or the range from which it is drawn
-            uniformly.
+        snr: How much louder the sound is than the noise, in decibels: one number, or the range from which it
+            is drawn uniformly.
         p: The probability, in [0, 1].
 
     Raises:
@@ -308,8 +312,8 @@ class RandomTimeShift(SoundTransform):
     """Move a sound in time. What leaves at one end comes back at the other, or zeros do.
 
     Args:
-        shift: As a share of the length, from -1 (towards the beginning) to 1: one number, or the range from which it
-            is drawn uniformly.
+        shift: As a share of the length, from -1 (towards the beginning) to 1: one number, or the range from
+            which it is drawn uniformly.
         rollover: Whether what leaves comes back; else zeros do.
         p: The probability, in [0, 1].
 
@@ -331,4 +335,6 @@ class RandomTimeShift(SoundTransform):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        self._set(shift=_range("shift", self.shift, -1, 1), rollover=bool(self.rollover), p=probability(self.p))
+        self._set(
+            shift=_range("shift", self.shift, -1, 1), rollover=bool(self.rollover), p=probability(self.p)
+        )

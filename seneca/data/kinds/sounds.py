@@ -1,9 +1,11 @@
-"""Sounds with labels: natively, or item by item where they differ in length or a Python transform comes behind."""
+"""Sounds with labels: natively, or item by item where they differ in length or a Python transform comes
+behind."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from seneca.data.archive import SoundArchive
 from seneca.data.kinds.fingerprints import fingerprint_init
 from seneca.data.kinds.kind import Request, Support, class_name
 from seneca.data.sounds import SoundFolder, SoundList
@@ -17,13 +19,15 @@ __all__ = ["matches", "support"]
 
 def matches(dataset: Any) -> bool:
     """Whether this is one of Seneca's datasets of sounds."""
-    return type(dataset) in (SoundFolder, SoundList)
+    return type(dataset) in (SoundFolder, SoundList, SoundArchive)
 
 
 def support(request: Request) -> Support:
     """Support for sounds with labels: all is native, or the part that is alike in all items is shared."""
     if request.channels_last:
-        raise PlanError("memory_format=torch.channels_last is of pictures, and these are sounds: leave it out")
+        raise PlanError(
+            "memory_format=torch.channels_last is of pictures, and these are sounds: leave it out"
+        )
     base = request.base
     files, source, total_bytes = request.files_of(base), b"", 0
     if request.shares:
@@ -50,8 +54,13 @@ def support(request: Request) -> Support:
         files, source, pipeline, same=pipeline.deterministic, target_transform=base.target_transform
     )
     if pipeline.output_size == (0, 0):
-        needed = "a crop to a number of frames" if pipeline.channels or base.mono else "mono=True or channels="
-        why = f"sounds of {name} come out in different shapes, therefore workers make items: {needed} makes them equal"
+        needed = (
+            "a crop to a number of frames" if pipeline.channels or base.mono else "mono=True or channels="
+        )
+        why = (
+            f"sounds of {name} come out in different shapes, therefore workers make items: {needed} makes "
+            "them equal"
+        )
     elif has_state(base):
         why = f"{name} keeps a state"
     else:

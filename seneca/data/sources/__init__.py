@@ -6,9 +6,21 @@ docs/contributing/add-a-source.md.
 
 from seneca.data.sources import archives, buckets, lmdb, parquet, shards
 from seneca.data.sources.listing import PIECE, Listing, Member, Samples
+from seneca.data.sources.medium import PICTURES, SOUNDS, Medium
 from seneca.data.sources.source import ListingOptions, Source
 
-__all__ = ["PIECE", "SOURCES", "Listing", "ListingOptions", "Member", "Samples", "Source"]
+__all__ = [
+    "PICTURES",
+    "PIECE",
+    "SOUNDS",
+    "SOURCES",
+    "Listing",
+    "ListingOptions",
+    "Medium",
+    "Member",
+    "Samples",
+    "Source",
+]
 
 SOURCES = (
     Source(buckets.matches, buckets.list_bucket),

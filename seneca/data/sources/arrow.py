@@ -12,9 +12,10 @@ import numpy as np
 
 from seneca.data.sources.listing import Listing
 from seneca.data.sources.mapped import pieces_at
+from seneca.data.sources.medium import PICTURES, SOUNDS, Medium
 from seneca.errors import SourceError
 
-__all__ = ["is_table", "list_table"]
+__all__ = ["is_table", "list_table", "medium_of"]
 
 SHARD = re.compile(r"(?P<table>.+)-\d{5}-of-(?P<count>\d{5})\.arrow", re.DOTALL)  # a file of several
 
@@ -25,12 +26,23 @@ def is_table(source: Any) -> bool:
     return datasets is not None and isinstance(source, datasets.Dataset)
 
 
-def list_table(table: Any, image: str | None, label: str | None) -> tuple[Listing, list[int] | None]:
-    """The pictures in a column of a ``datasets.Dataset``.
+def medium_of(table: Any) -> Medium:
+    """Whether a table is of pictures or of sounds, by the types of its columns."""
+    import datasets
+
+    types = set(map(type, table.features.values()))
+    return SOUNDS if datasets.Audio in types and datasets.Image not in types else PICTURES
+
+
+def list_table(
+    table: Any, image: str | None, label: str | None, medium: Medium = PICTURES
+) -> tuple[Listing, list[int] | None]:
+    """The pictures, or sounds, in a column of a ``datasets.Dataset``.
 
     Args:
         table: The ``datasets.Dataset``.
-        image: The column of pictures; None: the only one of type ``Image``.
+        image: The column of them; None: the only one of type ``Image``, or ``Audio``.
+        medium: Which of both.
         label: The column of labels; None: the only one of type ``ClassLabel``.
 
     Returns:
@@ -43,7 +55,7 @@ def list_table(table: Any, image: str | None, label: str | None) -> tuple[Listin
     import datasets
 
     features = table.features
-    image = _column(features, image, datasets.Image, "image", "pictures")
+    image = _column(features, image, getattr(datasets, medium.feature), medium.argument, medium.what)
     label = _column(features, label, datasets.ClassLabel, "label", "labels")
     classes = list(getattr(features[label], "names", None) or [])
     listing = _listing(table.data.table, image, label, classes)
@@ -145,10 +157,10 @@ def _pieces(column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     for chunk in column.chunks:
         values = chunk.field("bytes") if pa.types.is_struct(chunk.type) else chunk
         if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
-            raise SourceError(f"the column {name!r} holds {values.type}, and not the bytes of pictures")
+            raise SourceError(f"the column {name!r} holds {values.type}, and not the bytes of files")
         if chunk.null_count or values.null_count:
             raise SourceError(
-                f"{chunk.null_count or values.null_count} pictures of the column {name!r} are not in the "
+                f"{chunk.null_count or values.null_count} values of the column {name!r} are not in the "
                 "table but in files of their own, or missing; put their bytes into it, then save_to_disk()"
             )
         width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
@@ -182,7 +194,7 @@ def _in_files(
     found = pieces_at(addresses, lengths)
     if found is None:
         raise SourceError(
-            f"the pictures of the column {name!r} lie in memory and in no file; save the table with "
+            f"the values of the column {name!r} lie in memory and in no file; save the table with "
             "save_to_disk(), and open what load_from_disk() gives"
         )
     return found

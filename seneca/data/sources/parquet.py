@@ -7,7 +7,7 @@ import functools
 import itertools
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,9 +53,9 @@ def list_parquet(source: Sequence[str], options: ListingOptions) -> Listing:
         source: Paths, patterns or ranges of paths, as :func:`list_archives` takes them.
         options: The columns of pictures and labels, or a function for the labels.
 
-            * ``image``: binary, or a struct whose field ``bytes`` is binary, as Hugging Face ``datasets``
-              writes it. None: the only one of the type ``Image`` of ``datasets``; if the file does not say
-              such types, the only one that is binary.
+            * ``column``: binary, or a struct whose field ``bytes`` is binary, as Hugging Face ``datasets``
+              writes it. None: the only one of the type ``Image`` or ``Audio`` of ``datasets``; if the file
+              does not say such types, the only one that is binary.
             * ``label``: None: the only ``ClassLabel``; else the only one with whole numbers.
             * ``labels``: The label of a picture, given its name. The name is the struct's ``path``, or the
               number of the row in its file if there is no path. None: the column ``label`` has the labels.
@@ -70,19 +70,18 @@ def list_parquet(source: Sequence[str], options: ListingOptions) -> Listing:
         raise ValueError("one dataset is either of Parquet files or of other containers")
     if options.label is not None and options.labels is not None:
         raise ValueError("labels come from a column or from a function; give label= or labels=, not both")
-    return _list(expand_paths(source), options.image, options.label, options.labels)
+    return _list(expand_paths(source), options)
 
 
-def _list(
-    containers: Sequence[str], image: str | None, label: str | None, labels: Callable[[str], int] | None
-) -> Listing:
+def _list(containers: Sequence[str], options: ListingOptions) -> Listing:
+    labels = options.labels
     stated, ctimes = np.zeros(len(containers), STATED), np.zeros(len(containers), np.int64)
     names: list[str] = []
     pieces = []
     given: list[int] = []
     classes: list[str] | None = None
     for number, path in enumerate(containers):
-        table, state = _table(path, image, label, labels is None)
+        table, state = _table(path, options)
         stated[number], ctimes[number] = state.stated, state.ctime_ns
         if classes not in (None, table.classes):
             raise SourceError(
@@ -97,20 +96,20 @@ def _list(
         given += table.labels if labels is None else [int(labels(name)) for name in table.members.names]
     if not names:
         raise FileNotFoundError(f"{containers[0]}{' and the others' if len(containers) > 1 else ''}: no rows")
-    again = functools.partial(_list_again, image, label, labels is None)
+    again = functools.partial(_list_again, dataclasses.replace(options, labels=None), labels is None)
     return Listing(
         containers, stated, names, np.concatenate(pieces), given, classes or [], ctimes=ctimes, again=again
     )
 
 
-def _list_again(image: str | None, label: str | None, has_labels: bool, path: str) -> Listing:
+def _list_again(options: ListingOptions, has_labels: bool, path: str) -> Listing:
     """See :attr:`Listing.again`."""
-    listing = _list([path], image, label, None if has_labels else no_label)
+    listing = _list([path], options if has_labels else dataclasses.replace(options, labels=no_label))
     return listing if has_labels else dataclasses.replace(listing, labels=None)
 
 
-def _table(path: str, image: str | None, label: str | None, labelled: bool) -> tuple[_Table, State]:
-    """The pictures of a file, and the file's state."""
+def _table(path: str, options: ListingOptions) -> tuple[_Table, State]:
+    """The samples of a file, and the file's state."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -122,8 +121,8 @@ def _table(path: str, image: str | None, label: str | None, labelled: bool) -> t
         with open(handle, "rb", closefd=False) as file:
             try:
                 found = pq.ParquetFile(file)
-                column = _Column(path, handle, state.size_bytes, found, image)
-                table = column.table(label, labelled, state)
+                column = _Column(path, handle, state.size_bytes, found, options)
+                table = column.table(options.label, options.labels is None, state)
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise SourceError(f"{path} cannot be read as a Parquet file: {error}") from None
         if State.of(os.fstat(handle)) != state:
@@ -141,10 +140,10 @@ class _Column:
         handle: The open file.
         size: Its size in bytes.
         file: The same as a ``pyarrow.parquet.ParquetFile``.
-        image: The column; None: the only one.
+        options: Which column, and of what.
     """
 
-    def __init__(self, path: str, handle: int, size: int, file: Any, image: str | None) -> None:
+    def __init__(self, path: str, handle: int, size: int, file: Any, options: ListingOptions) -> None:
         self.path, self.handle, self.size, self.file = path, handle, size, file
         self.schema = file.schema_arrow
         self.features = _features(self.schema)
@@ -159,11 +158,13 @@ class _Column:
             and leaf.physical_type == "BYTE_ARRAY"
             and leaf.logical_type.type == "NONE"
         }
-        self.name = self._the_column(image, "Image", list(self.binary), "image", "pictures")
+        medium = options.medium
+        binary = list(self.binary)
+        self.name = self._the_column(options.column, medium.feature, binary, medium.argument, medium.what)
         if self.name not in self.binary:
             raise SourceError(
                 f"{path}: the column {self.name!r} holds {self.schema.field(self.name).type}, and not the "
-                "bytes of pictures"
+                f"bytes of {medium.what}"
             )
         self.number = self.binary[self.name]
         self.level = leaves[self.number].max_definition_level

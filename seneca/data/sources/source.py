@@ -7,18 +7,26 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from seneca.data.sources.listing import Listing
+from seneca.data.sources.medium import PICTURES, Medium
 
 __all__ = ["ListingOptions", "Source"]
 
 
 @dataclass(frozen=True)
 class ListingOptions:
-    """The user's arguments about the pictures in a container. Attributes: see :func:`seneca.open`."""
+    """The user's arguments about the samples in a container.
+
+    Attributes:
+        extensions, labels, label: See :func:`seneca.open`.
+        column: What :func:`seneca.open` calls ``image`` or ``audio``.
+        medium: Whether they are pictures or sounds.
+    """
 
     extensions: tuple[str, ...]
     labels: Callable[[str], int] | None = None
-    image: str | None = None
+    column: str | None = None
     label: str | None = None
+    medium: Medium = PICTURES
 
 
 class Source(NamedTuple):
