@@ -127,7 +127,7 @@ def run(folder: Path, *, workers: int | None, max_pixels: int | None, fresh: boo
     if verdicts.problem is not None:
         print(f"seneca check: the next check begins anew: {verdicts.problem}", file=sys.stderr)
     if tally.files == 0:
-        raise BadCheck(f"no pictures below {folder}: no file has the name of one, as .jpg or .png")
+        raise BadCheck(f"no pictures or sounds below {folder}: no file has the name of one, as .jpg or .flac")
     if to is not None:
         to.write_text(json.dumps(as_json(tally), indent=1) + "\n")
     for line in lines(tally):
@@ -252,7 +252,8 @@ def lines(tally: Tally) -> list[str]:
         shown.append(f"  not read     {known:,}, unchanged since they were read; --fresh reads all")
     if good := tally.formats.total():
         formats = ", ".join(f"{name} {count:,}" for name, count in tally.formats.most_common())
-        shown.append(f"  formats      {formats}; {_millions(tally.pixels / good)} pixels on average")
+        pixels = f"; {_millions(tally.pixels / good)} pixels on average" if tally.pixels else ""
+        shown.append(f"  formats      {formats}{pixels}")
     if tally.progressive:
         shown.append(f"  progressive  {_count(tally.progressive, 'JPEG')}, several times slower to decode")
     if tally.large:

@@ -1,4 +1,4 @@
-"""Finds the broken pictures below a folder: those that a loader refuses, each with the loader's reason.
+"""Finds the broken pictures and sounds below a folder: those that a loader refuses, each with its reason.
 
 ::
 
@@ -19,15 +19,17 @@ from typing import NamedTuple
 
 from PIL import Image
 
+from seneca._core import sound
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
 from seneca._runtime.pillow import settings as pillow_settings
 from seneca._runtime.regular_files import read_regular
 from seneca.data.file_verdicts import FileVerdict, FileVerdicts
 from seneca.data.folder import IMG_EXTENSIONS
+from seneca.data.sounds import SOUND_EXTENSIONS
 from seneca.errors import DecodeError, LeftToPillowError
 
-__all__ = ["Found", "judge", "judge_all", "picture_files"]
+__all__ = ["Found", "judge", "judge_all", "judge_sound", "picture_files"]
 
 MAX_FILE_BYTES = 1 << 30  # the same as in csrc/pool/sn_prepare.c
 AHEAD = 1024  # findings that wait for the caller, at most; more than there are threads
@@ -54,7 +56,7 @@ class Found(NamedTuple):
 
 
 def picture_files(folder: str) -> Iterator[tuple[str, OSError | None]]:
-    """List every file below a folder whose name ends as a picture's, in no order, as it is found.
+    """List every file below a folder that is called like a picture or a sound, in no order, as it is found.
 
     Links are followed, but not back into a folder above.
 
@@ -74,7 +76,7 @@ def picture_files(folder: str) -> Iterator[tuple[str, OSError | None]]:
                 for entry in entries:
                     if _is_folder(entry):
                         waiting.append((entry.path, inside))
-                    elif entry.name.lower().endswith(IMG_EXTENSIONS):
+                    elif entry.name.lower().endswith(IMG_EXTENSIONS + SOUND_EXTENSIONS):
                         yield entry.path, None
         except OSError as error:
             yield path, error
@@ -157,7 +159,10 @@ def _check_file(path: str, verdicts: FileVerdicts, codec: Codec, max_pixels: int
         data = read_regular(path)
     except OSError as error:  # is not kept, because it can pass without a change of the file
         return Found(path, size, FileVerdict(error.strerror or str(error)))
-    verdict = judge(data, codec, max_pixels)
+    if path.lower().endswith(SOUND_EXTENSIONS):
+        verdict = judge_sound(data, codec, path.rpartition(".")[2].upper())
+    else:
+        verdict = judge(data, codec, max_pixels)
     verdicts.add(status, verdict)
     return Found(path, size, verdict)
 
@@ -181,6 +186,21 @@ def judge(data: bytes, codec: Codec, max_pixels: int | None = None) -> FileVerdi
         return _judge_by_pillow(data, codec, max_pixels)
     except DecodeError as error:
         return FileVerdict(error.reason)
+
+
+def judge_sound(data: bytes, codec: Codec, format_: str) -> FileVerdict:
+    """The same of a sound. ``format_`` is what it is called if it is good."""
+    try:
+        try:
+            sound.decode(codec, Plan.of_sounds([], 0), data)
+        except LeftToPillowError:
+            # Imported here only: this module imports torch.
+            from seneca.transforms._apply_sound import open_sound
+
+            open_sound(data)
+    except DecodeError as error:
+        return FileVerdict(error.reason)
+    return FileVerdict(None, format_)
 
 
 def _judge_by_pillow(data: bytes, codec: Codec, max_pixels: int | None) -> FileVerdict:

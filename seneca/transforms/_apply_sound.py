@@ -52,7 +52,8 @@ def open_sound(data: bytes) -> Opened:
     try:
         frames, rate = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
     except (RuntimeError, TypeError, ValueError) as error:  # soundfile raises these for damaged files
-        raise DecodeError(str(error)) from error
+        # soundfile's own message has an address, another one each time.
+        raise DecodeError(getattr(error, "error_string", str(error))) from error
     return Opened(np.ascontiguousarray(frames.T), int(rate))
 
 

@@ -77,8 +77,8 @@ def profile(
     call.
 
     Args:
-        dataset: The path of a folder of class folders of pictures; or a dataset of one,
-            :class:`seneca.ImageFolder` or torchvision's.
+        dataset: A path that :func:`seneca.open` takes; or a dataset of pictures or sounds, of Seneca or
+            torchvision.
         transform: A transform in place of the dataset's own. For the path of a folder, None is the usual
             one of image classifiers: ``RandomResizedCrop(224)``, ``RandomHorizontalFlip()``, ``Normalize``.
         step: The training step: the samples a second that it takes, or a callable of a batch (images,
@@ -158,8 +158,12 @@ def pace_of(step: Callable[[Any, Any], Any], batch_size: int, pipeline: Pipeline
 def _what_runs(dataset: Any, transform: Any) -> tuple[PictureFiles, Pipeline, int | None]:
     """The files, their pipeline, and the most pixels that a picture may have."""
     if isinstance(dataset, (str, os.PathLike)):
-        wanted: Any = default_transform() if transform is None else transform
-        dataset = ImageFolder(dataset, wanted)
+        from seneca.data.archive import open as open_dataset
+
+        opened: Any = open_dataset(dataset, transform)
+        if type(opened) is ImageFolder and transform is None:
+            opened = ImageFolder(dataset, default_transform())
+        dataset = opened
     elif transform is not None:
         raise ValueError("a dataset has its own transform: give transform= with a folder only")
     if isinstance(dataset, ImageFolder) and isinstance(dataset.transform, NativeTransform):

@@ -42,7 +42,7 @@ class Wanted:
     """A request to fill a cache.
 
     Args:
-        folder: A folder of class folders of pictures.
+        folder: A folder of class folders of pictures or sounds.
         transform: ``module:name`` or ``file.py:name``; None: the usual transform of image classifiers.
         memory: As the loader's ``cache_bytes``.
         split: As the loader's ``split``.
@@ -108,15 +108,19 @@ def run(wanted: Wanted, console: Console | None = None) -> int:
 
 def _loader(wanted: Wanted) -> Any:
     from seneca import transforms as T
-    from seneca.data import ImageFolder
+    from seneca.data.archive import open
+    from seneca.data.sounds import SoundFolder
     from seneca.loader import DataLoader
 
-    transform = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip()])
-    if wanted.transform is not None:
-        transform = transform_named(wanted.transform)
+    given = None if wanted.transform is None else transform_named(wanted.transform)
+    dataset: Any = open(wanted.folder, given)
+    of_sounds = isinstance(dataset, SoundFolder)
+    if given is None and not of_sounds:
+        dataset.transform = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip()])
     loader: Any = DataLoader(
-        ImageFolder(wanted.folder, transform=transform),
+        dataset,
         BATCH,
+        collate_fn=_as_items if of_sounds and dataset.pipeline().output_size == (0, 0) else None,
         num_workers=wanted.workers or cores(),
         cache=wanted.cache,
         cache_bytes=wanted.memory,
@@ -126,6 +130,11 @@ def _loader(wanted: Wanted) -> Any:
     if loader._not_native_because(loader._grade()) is None:
         loader.on_error = "skip"  # of no effect elsewhere, and a warning would say that
     return loader
+
+
+def _as_items(items: list[Any]) -> list[Any]:
+    """Sounds of different lengths, which nobody looks at here."""
+    return items
 
 
 def _remove_what_was_made(loader: Any) -> None:
