@@ -158,12 +158,13 @@ def pace_of(step: Callable[[Any, Any], Any], batch_size: int, pipeline: Pipeline
 def _what_runs(dataset: Any, transform: Any) -> tuple[PictureFiles, Pipeline, int | None]:
     """The files, their pipeline, and the most pixels that a picture may have."""
     if isinstance(dataset, (str, os.PathLike)):
-        from seneca.data.archive import open as open_dataset
+        wanted: Any = default_transform() if transform is None else transform
+        try:
+            dataset = ImageFolder(dataset, wanted)
+        except (FileNotFoundError, NotADirectoryError):  # no folder of pictures: imports torch
+            from seneca.data.archive import open as open_dataset
 
-        opened: Any = open_dataset(dataset, transform)
-        if type(opened) is ImageFolder and transform is None:
-            opened = ImageFolder(dataset, default_transform())
-        dataset = opened
+            dataset = open_dataset(dataset, transform)
     elif transform is not None:
         raise ValueError("a dataset has its own transform: give transform= with a folder only")
     if isinstance(dataset, ImageFolder) and isinstance(dataset.transform, NativeTransform):

@@ -10,7 +10,8 @@ from PIL import Image
 
 import seneca
 from seneca import transforms as T
-from seneca.data.sources.lmdb import is_database, is_picture
+from seneca.data.sources.lmdb import is_database
+from seneca.data.sources.medium import is_picture
 from seneca.errors import SourceError
 from seneca.testing import make_pictures
 
