@@ -52,8 +52,8 @@ def require_libjpeg():
 def has(header):
     """Whether this header is there.
 
-    Without libpng or libwebp Pillow decodes PNGs or WebPs. Without libdeflate PNGs take longer. Without libsndfile
-    Python decodes sounds.
+    Without libpng or libwebp Pillow decodes PNGs or WebPs. Without libdeflate PNGs take longer.
+    Without libsndfile Python decodes sounds.
     """
     compiler = os.environ.get("CC", "cc").split()
     with contextlib.suppress(FileNotFoundError):

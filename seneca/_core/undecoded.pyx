@@ -18,10 +18,9 @@ from seneca._core.pool cimport (
     sn_batch_item_was_fetched,
     sn_pool_scratch,
 )
-from seneca._core.sound cimport view_of as sound_view_of
 from seneca._core.segment cimport SN_ENCODED, sn_segment, sn_slot, sn_slot_payload
 
-__all__ = ["abandon", "distrust", "encoded", "finish", "undecoded"]
+__all__ = ["abandon", "distrust", "encoded", "finish", "finish_sound", "undecoded"]
 
 
 cdef sn_batch_item *place_of(Batch batch, uint32_t position) except NULL:
@@ -68,37 +67,46 @@ def distrust(Batch batch not None, uint32_t position):
 def finish(Batch batch not None, uint32_t position, decoded):
     """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3).
 
-    Of a pair ``(picture, mask)``, whose mask is uint8 (height, width). Of a sound ``(frames, rate)``: float32
-    (channels, frames).
+    Of a pair ``(picture, mask)``, whose mask is uint8 (height, width).
     """
     cdef sn_view view
     cdef const uint8_t[:, ::1] mask
     cdef const uint8_t[:, :, ::1] picture
-    cdef const float[:, ::1] frames
-    if batch.handle.context.plan.is_sound:
-        frames = decoded[0]
-        view = sound_view_of(frames)
-        view.rate = decoded[1]
-        finish_by(batch, position, &view)
-        return
     is_pair = isinstance(decoded, tuple)
-    if is_pair != bool(batch.handle.context.plan.is_pair):
-        raise TypeError("a pair is (picture, mask), and nothing else is")
+    if batch.handle.context.plan.is_sound or is_pair != bool(batch.handle.context.plan.is_pair):
+        raise TypeError("a pair is (picture, mask), and nothing else is; finish_sound takes sounds")
     picture = decoded[0] if is_pair else decoded
     view.pixels = &picture[0, 0, 0]
     view.height = <uint32_t>picture.shape[0]
     view.width = <uint32_t>picture.shape[1]
     view.stride = <size_t>picture.shape[1] * 3
     view.mask = NULL
+    view.rate = 0
     if is_pair:
         mask = decoded[1]
         if mask.shape[0] != picture.shape[0] or mask.shape[1] != picture.shape[1]:
             raise ValueError(f"the mask has shape {decoded[1].shape}, and its picture {decoded[0].shape}")
         view.mask = &mask[0, 0]
-    finish_by(batch, position, &view)
+    finish_view(batch, position, &view)
 
 
-cdef int finish_by(Batch batch, uint32_t position, const sn_view *view) except -1:
+def finish_sound(Batch batch not None, uint32_t position, const float[:, ::1] frames, uint32_t rate):
+    """The same for a sound: float32 ``(channels, frames)``, ``rate`` frames a second."""
+    cdef sn_view view
+    if not batch.handle.context.plan.is_sound:
+        raise TypeError("this is a batch of pictures")
+    if frames.shape[0] == 0 or frames.shape[1] >= 1 << 32:
+        raise ValueError(f"expected float32 (channels, frames), but the shape is {frames.shape[0], frames.shape[1]}")
+    view.pixels = <const uint8_t *>&frames[0, 0] if frames.shape[1] else NULL
+    view.height = <uint32_t>frames.shape[0]
+    view.width = <uint32_t>frames.shape[1]
+    view.stride = <size_t>frames.shape[1] * sizeof(float)
+    view.mask = NULL
+    view.rate = rate
+    finish_view(batch, position, &view)
+
+
+cdef int finish_view(Batch batch, uint32_t position, const sn_view *view) except -1:
     cdef sn_batch_item *place = place_of(batch, position)
     with batch.stream.lock:
         batch.stream.open()

@@ -75,7 +75,8 @@ static inline void sn_planes_unpack(const float *packed, uint32_t channels, size
         out[k] = packed[k * channels];
 }
 
-/* ... and the mean of the channels, as torch computes it: their sum in order, and one division. */
+/* ... and the mean of the channels, as torch computes it: their sum in order, and one division. (Of four or more torch
+ * adds some frames in another order.) */
 static inline void sn_planes_mix(const float *packed, uint32_t channels, size_t n, float *out)
 {
     if (channels == 2) { /* written so that the compiler makes vectors of it */

@@ -7,7 +7,7 @@ from seneca import transforms as T
 from seneca.errors import PlanError
 from seneca.transforms._base import BY_KIND, DEFAULTS
 
-KINDS = described_kinds()
+KINDS = {kind: core for kind, core in described_kinds().items() if not core["is_sound"]}
 OF_TENSORS = {"to_tensor", "pil_to_tensor", "to_dtype", "normalize", "random_erasing"}
 
 
