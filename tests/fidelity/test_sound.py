@@ -79,7 +79,7 @@ def test_a_sound_is_resampled_as_by_torchaudio(rates, name):
 
 def test_a_sound_of_any_length_becomes_as_long_as_torchaudio_makes_it():
     rng = np.random.default_rng(0)
-    rates = [7, 160, 441, 8000, 16_000, 22_050, 44_100, 48_000]
+    rates = [160, 441, 8000, 16_000, 22_050, 44_100, 48_000]
     for _ in range(sizes.size(60, 600)):
         rate, new_rate = (int(rng.choice(rates)) for _ in range(2))
         frames = np.zeros((1, int(rng.integers(0, 3000))), np.float32)
@@ -87,12 +87,12 @@ def test_a_sound_of_any_length_becomes_as_long_as_torchaudio_makes_it():
         assert resampled(frames, rate, new_rate).shape == wanted, (rate, new_rate, frames.shape)
 
 
-@pytest.mark.parametrize("frames", [1_323_001, 2_646_002, 5_292_004])
+@pytest.mark.parametrize("frames", [1_300_057, 2_600_001, 9_000_000])
 def test_a_long_sound_lacks_the_frame_that_torchaudio_drops(frames):
     """It rounds the length to a float before it rounds up: a small fraction may get lost."""
     wanted = int(np.ceil(np.float32(160 * frames / 441)))
     assert resampled(np.zeros((1, frames), np.float32), 44_100, 16_000).shape == (1, wanted)
-    assert wanted <= -(-160 * frames // 441)
+    assert wanted == -(-160 * frames // 441) - 1
 
 
 def test_a_sound_of_the_same_rate_is_left_as_it_is():

@@ -18,8 +18,8 @@
 
 #define SN_SINC_LANES 8
 
-/* A resampling from `from` frames to `to`, which have no common divisor. Frame q * to + phase is made of the frames from
- * q * from + start[phase] on. */
+/* A resampling from `from` frames to `to`, which have no common divisor. Frame q * to + phase is made of the frames
+ * from q * from + start[phase] on. */
 typedef struct {
     uint32_t from, to;
     uint32_t taps;        /* of each phase; a multiple of SN_SINC_LANES, the last of them may be zero */

@@ -65,8 +65,12 @@ static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_reduction 
 
 static sn_view part_of(const sn_view *picture, const sn_rect *part)
 {
-    sn_view view = {picture->pixels + part->top * picture->stride + (size_t)part->left * 3, part->height, part->width,
-                    picture->stride, NULL, 0};
+    sn_view view = {picture->pixels + part->top * picture->stride + (size_t)part->left * 3,
+                    part->height,
+                    part->width,
+                    picture->stride,
+                    NULL,
+                    0};
     return view;
 }
 
