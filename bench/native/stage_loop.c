@@ -104,8 +104,9 @@ static uint64_t decode_region(const sn_stage *stage, uint64_t calls)
 static uint64_t augment(const sn_stage *stage, uint64_t calls)
 {
     sn_plan plan = plan_of(stage);
-    sn_view view = stage->from == DECODED ? (sn_view){decoded, DECODED_HEIGHT, DECODED_WIDTH, 3 * DECODED_WIDTH, NULL, 0}
-                                          : (sn_view){augmented, SIDE, SIDE, 3 * SIDE, NULL, 0};
+    sn_view view = stage->from == DECODED
+                       ? (sn_view){decoded, DECODED_HEIGHT, DECODED_WIDTH, 3 * DECODED_WIDTH, NULL, 0}
+                       : (sn_view){augmented, SIDE, SIDE, 3 * SIDE, NULL, 0};
     uint64_t start = now();
 
     for (uint64_t k = 0; k < calls; k++) {

@@ -108,7 +108,7 @@ static void draw_op(sn_plan *plan, const uint8_t colour[3])
 
     do
         kind = 1 + sn_rng_below(&rng, SN_N_OPS - 1);
-    while ((sn_kinds[kind].flags & (SN_KEEPS_SIZE | SN_IS_GROUP)) != SN_KEEPS_SIZE);
+    while ((sn_kinds[kind].flags & (SN_KEEPS_SIZE | SN_IS_GROUP | SN_IS_SOUND)) != SN_KEEPS_SIZE);
     do {
         sn_op_begin(op, kind);
         for (const sn_argument *argument = sn_kinds[kind].arguments; argument->name != NULL; argument++)
