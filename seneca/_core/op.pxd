@@ -78,6 +78,7 @@ cdef extern from "codec/sn_plan.h" nogil:
         const char *name
         size_t at
         sn_argument_type type
+        double least, most, otherwise
 
     ctypedef struct sn_kind:
         const char *name

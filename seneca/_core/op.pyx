@@ -159,6 +159,18 @@ cdef int fill_chains(sn_chains *filled, chains) except -1:
     return 0
 
 
+def limits_of_sounds():
+    """``(kind, argument, most)`` of each number of an operation of sounds."""
+    cdef const sn_argument *argument
+    found = []
+    for kind, number in _KINDS.items():
+        argument = sn_kinds[<size_t>number].arguments
+        while sn_kinds[<size_t>number].flags & SN_IS_SOUND and argument.name != NULL:
+            found.append((kind, argument.name.decode(), argument.most))
+            argument += 1
+    return found
+
+
 def described_kinds():
     """The content of ``csrc/codec/ops.def``: for each kind, in Python's words, its flags and its arguments' names."""
     cdef const sn_argument *argument

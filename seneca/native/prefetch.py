@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seneca._core.pool import Batch, Stream
-from seneca._core.undecoded import abandon, distrust, encoded, finish, undecoded
+from seneca._core.undecoded import abandon, distrust, encoded, finish, finish_sound, undecoded
 from seneca._runtime.warn import warn
 from seneca.errors import DecodeError
 from seneca.forms import UNRECODED, Form
+from seneca.transforms._apply_sound import Opened
 
 __all__ = ["Counts", "Prefetcher", "Ready", "UnderWay"]
 
@@ -111,8 +112,8 @@ class Prefetcher:
         ahead: Batches under way beyond the one that is waited for.
         buffers: Makes memory for ``n`` samples: an object with ``arrays`` to write into.
         decode: Decodes a file that the native core leaves to Pillow, to uint8 (height, width, 3); of a pair
-            to that and its mask. It gets the file's index and its bytes; None instead: it has to read
-            the file.
+            to that and its mask; of a sound to an ``Opened``. It gets the file's index and its bytes; None
+            instead: it has to read the file.
         path_of: Names a sample in errors. It also gets whether the error is of a pair's mask.
         skip: Whether another sample takes the place of a bad one, instead of an error.
         drop_last: Whether a batch that cannot be filled is left out.
@@ -245,7 +246,11 @@ class Prefetcher:
         failures = entry.failed  # includes those of an earlier call that a Ctrl-C has ended
         for position in undecoded(batch):
             try:
-                finish(batch, position, self._decoded(batch, position))
+                decoded = self._decoded(batch, position)
+                if isinstance(decoded, Opened):
+                    finish_sound(batch, position, *decoded)
+                else:
+                    finish(batch, position, decoded)
             except Exception as error:  # the place is given up: asked again, the batch comes without it
                 abandon(batch, position)
                 failures[position] = error

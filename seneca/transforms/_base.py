@@ -139,23 +139,32 @@ class Transform(NativeTransform):
         """
         return {}
 
-    def __call__(self, img: PIL.Image.Image | numpy.ndarray) -> torch.Tensor:
-        """Transform one picture as a loader would.
+    def __call__(
+        self, img: PIL.Image.Image | numpy.ndarray | torch.Tensor | Any, rate: int | None = None
+    ) -> torch.Tensor:
+        """Transform one picture, or one sound, as a loader would.
 
         Random numbers come from torch's global generator. A call draws at most one number from it.
 
         Args:
-            img: A PIL image, or uint8 of shape (height, width, 3).
+            img: A PIL image, or uint8 of shape (height, width, 3). For a transform of sounds: float32 of
+                shape (channels, frames).
+            rate: Of a sound: its frames a second, which ``Resample`` needs.
 
         Returns:
-            A tensor of shape (3, height, width), float32 or of the type that the transform says.
+            A tensor of shape (3, height, width), float32 or of the type that the transform says. For a
+            transform of sounds: (channels, frames).
 
         Raises:
             PlanError: The size of the result would depend on the picture, or the order of the transforms
-                makes no sense.
-            TypeError: ``img`` is neither a PIL image nor such an array.
+                makes no sense. Or a ``Resample`` has no ``rate``.
+            TypeError: ``img`` is something else.
         """
         # Imported here only: describing a transform needs no torch, and the command line starts quickly.
+        if self.is_of_sounds():
+            from seneca.transforms._apply_sound import transform_sound
+
+            return transform_sound(self, img, rate)
         from seneca.transforms._apply import transform_picture
 
         return transform_picture(self, img)
@@ -193,14 +202,6 @@ class Compose(Transform):
 
     def steps(self) -> tuple[Step, ...]:
         return tuple(step for transform in self.transforms for step in transform.steps())
-
-    def __call__(self, img: Any, rate: int | None = None) -> torch.Tensor:
-        """As of the transforms: of a picture, or of a sound with its ``rate``."""
-        if self.is_of_sounds():
-            from seneca.transforms._apply_sound import transform_sound
-
-            return transform_sound(self, img, rate)
-        return super().__call__(img)
 
     def __iter__(self) -> Iterator[Transform]:
         return iter(self.transforms)

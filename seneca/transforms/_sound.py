@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from seneca.transforms._arguments import one_of, probability
 from seneca.transforms._base import Step, Transform, step
-
-if TYPE_CHECKING:
-    import numpy
-    import torch
 
 __all__ = [
     "Mono",
@@ -62,31 +58,9 @@ def _range(name: str, value: Any, least: float, most: float) -> tuple[float, flo
 
 
 class SoundTransform(Transform):
-    """The base class of transforms of sounds. They can be called on one sound."""
+    """The base class of transforms of sounds. They can be called on one sound, with its rate."""
 
     sound: ClassVar[bool] = True
-
-    def __call__(  # type: ignore[override]  # a sound in place of a picture
-        self, waveform: torch.Tensor | numpy.ndarray, rate: int | None = None
-    ) -> torch.Tensor:
-        """Transform one sound as a loader would.
-
-        Random numbers come from torch's global generator. A call draws at most one number from it.
-
-        Args:
-            waveform: Float32 of shape (channels, frames).
-            rate: Its frames a second, which :class:`Resample` needs.
-
-        Returns:
-            A float32 tensor of shape (channels, frames).
-
-        Raises:
-            PlanError: A :class:`Resample` has no ``rate``.
-            TypeError: ``waveform`` has another type or shape.
-        """
-        from seneca.transforms._apply_sound import transform_sound
-
-        return transform_sound(self, waveform, rate)
 
 
 @dataclass(frozen=True)
@@ -102,6 +76,7 @@ class Mono(SoundTransform):
 
     kinds = ("mono",)
     fixed_kinds = ("mono",)
+    keeps_size = True
 
 
 @dataclass(frozen=True)
@@ -130,6 +105,7 @@ class Resample(SoundTransform):
 
     kinds = ("resample",)
     fixed_kinds = ("resample",)
+    any_size = True
 
     rate: int
     lowpass_filter_width: int = 6

@@ -65,7 +65,7 @@ def run_here(monkeypatch: pytest.MonkeyPatch) -> None:
             raise LeftToPillowError("all pictures are")
 
     monkeypatch.setattr(_apply, "_transformed", transformed)
-    monkeypatch.setattr(_apply, "_codec", lambda _: LeftToPillow())
+    monkeypatch.setattr(_apply, "codec_of", lambda _: LeftToPillow())
 
 
 def _resize(

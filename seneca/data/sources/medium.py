@@ -8,7 +8,7 @@ from typing import NamedTuple
 __all__ = ["PICTURES", "SOUNDS", "Medium", "is_picture", "is_sound"]
 
 PICTURES_BEGIN = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"II*\0", b"MM\0*")
-SOUNDS_BEGIN = (b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"FORM", b".snd", b"caff")
+SOUNDS_BEGIN = (b"fLaC", b"OggS", b"ID3", b"FORM", b".snd", b"caff")
 
 
 class Medium(NamedTuple):
@@ -36,7 +36,9 @@ def is_picture(beginning: bytes) -> bool:
 def is_sound(beginning: bytes) -> bool:
     """Whether it begins as a WAV, FLAC, Ogg, MP3, AIFF, AU or CAF does."""
     is_wav = beginning[:4] in (b"RIFF", b"RF64") and beginning[8:12] == b"WAVE"
-    return is_wav or beginning.startswith(SOUNDS_BEGIN)
+    # A frame of MPEG audio: eleven bits that are set, and a layer.
+    is_frame = len(beginning) > 1 and beginning[0] == 0xFF and beginning[1] >= 0xE0 and beginning[1] & 6 != 0
+    return is_wav or is_frame or beginning.startswith(SOUNDS_BEGIN)
 
 
 PICTURES = Medium("pictures", "image", "Image", is_picture)

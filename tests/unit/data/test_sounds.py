@@ -121,8 +121,8 @@ def test_support_says_what_runs_natively_and_what_is_missing(folder):
     assert of(T.TimeCrop(100), channels=2)[0] == "native"
     assert of(None, mono=True) == (
         "staged",
-        "sounds of SoundFolder come out in different shapes, therefore workers make items: a crop to a number "
-        "of frames makes them equal",
+        "sounds of SoundFolder come out in different shapes, therefore workers make items: a crop to a "
+        "number of frames makes them equal",
     )
     assert "mono=True or channels=" in of(T.TimeCrop(100))[1]
     assert of(torch.nn.Identity(), mono=True)[0] == "staged"

@@ -407,7 +407,7 @@ def test_without_the_core_a_transform_says_what_to_install(picture_folder, monke
 
 
 def test_a_thread_has_a_codec_for_each_limit(monkeypatch):
-    assert sample._codec(1000) is sample._codec(1000) is not sample._codec(2000)
+    assert sample.codec_of(1000) is sample.codec_of(1000) is not sample.codec_of(2000)
 
 
 def test_a_very_long_picture_falls_back_to_a_crop_of_an_allowed_ratio(in_oracle):

@@ -25,7 +25,7 @@ WRONG = [
     (lambda: T.RandomGain("loud"), TypeError, "gain"),
     (lambda: T.RandomGain(float("nan")), ValueError, "gain"),
     (lambda: T.RandomNoise((10, 500)), ValueError, "snr"),
-    (lambda: T.RandomPolarity(1.5), ValueError, "p:"),
+    (lambda: T.RandomPolarity(1.5), ValueError, "p is"),
     (lambda: T.RandomTimeShift((-2, 0)), ValueError, "shift"),
 ]
 
