@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from seneca.transforms._pipeline import BY_KIND, NativeTransform, Size, Step, ValueKind
 
 if TYPE_CHECKING:
-    import numpy
-    import PIL.Image
     import torch
 
 __all__ = [
@@ -139,9 +137,7 @@ class Transform(NativeTransform):
         """
         return {}
 
-    def __call__(
-        self, img: PIL.Image.Image | numpy.ndarray | torch.Tensor | Any, rate: int | None = None
-    ) -> torch.Tensor:
+    def __call__(self, img: Any, rate: int | None = None) -> torch.Tensor:
         """Transform one picture, or one sound, as a loader would.
 
         Random numbers come from torch's global generator. A call draws at most one number from it.
