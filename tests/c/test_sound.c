@@ -15,6 +15,7 @@
 #include "base/sn_status.h"
 #include "check.h"
 #include "codec/sn_codec.h"
+#include "codec/sound/flac_end.h"
 #include "codec/sound/sound_file.h"
 #include "formats.h"
 #include "plans.h"
@@ -191,6 +192,23 @@ static void test_claims(sn_codec *codec, picture_file file, const sound_kind *ki
     }
 }
 
+/* A FLAC that was cut off, or whose last block has another sum, lacks that block. */
+static void test_last_block(picture_file file, const sound_kind *kind, sn_rng *rng)
+{
+    if (kind->format != SOUND_FLAC_16 && kind->format != SOUND_FLAC_24)
+        return;
+    CHECK(sn_flac_has_last(file.bytes, file.length, kind->frames));
+    for (int k = 0; k < 20; k++) {
+        uint8_t *in_sum = file.bytes + file.length - 1 - sn_rng_below(rng, 2), byte = *in_sum;
+
+        CHECK(!sn_flac_has_last(file.bytes, file.length - 1 - sn_rng_below(rng, 40), kind->frames));
+        *in_sum ^= (uint8_t)(1u << sn_rng_below(rng, 8));
+        CHECK(!sn_flac_has_last(file.bytes, file.length, kind->frames));
+        *in_sum = byte;
+    }
+    CHECK(!sn_flac_has_last(file.bytes, file.length, (uint64_t)kind->frames + 1));
+}
+
 /* libsndfile 1.2 loses a few kilobytes when it refuses a Vorbis file. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
@@ -218,6 +236,7 @@ static void test_format(enum sound_format format, uint32_t count)
             goto out;
         }
         exact += test_stretches(whole[i], &kinds[i], &rng);
+        test_last_block(whole[i], &kinds[i], &rng);
         digests[i] = digest_of(codec, whole[i], &kinds[i]);
     }
     CHECK_EQUAL(exact, format < SOUND_VORBIS && format != SOUND_WAV_ADPCM ? N_WHOLE : 0, "%s", sound_names[format]);

@@ -7,6 +7,8 @@
 
 #include <sndfile.h>
 
+#include "flac_end.h"
+
 #define CHUNK_FRAMES 4096  /* that libsndfile is asked for at once: they stay in the processor's cache */
 #define FRAMES_A_BYTE 16   /* of a file: room for as many to begin with, if it says so */
 #define FEWEST_FRAMES 4096 /* room at least */
@@ -128,16 +130,6 @@ static int begin(sn_sound_file *file, SF_INFO *info)
     return file->handle ? SN_OK : SN_E_FOR_PILLOW;
 }
 
-/* A FLAC that was cut off still claims the frames that it had, and one may claim any number. */
-static bool has_last_frame(sn_sound_file *file)
-{
-    float last[SN_MAX_CHANNELS];
-
-    file->was_read = true;
-    return sf_seek(file->handle, (sf_count_t)file->frames - 1, SF_SEEK_SET) == (sf_count_t)file->frames - 1 &&
-           sf_readf_float(file->handle, last, 1) == 1 && sf_error(file->handle) == SF_ERR_NO_ERROR;
-}
-
 int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length)
 {
     SF_INFO info;
@@ -159,7 +151,7 @@ int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length)
     file->frames = (uint64_t)info.frames;
     file->is_exact = info.frames > 0 && info.frames <= UINT32_MAX && info.seekable && seeks_exactly(info.format);
     if (file->is_exact && (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC)
-        file->is_exact = has_last_frame(file);
+        file->is_exact = sn_flac_has_last(bytes, length, file->frames);
     return SN_OK;
 }
 
