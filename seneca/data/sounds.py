@@ -10,7 +10,9 @@ from typing import Any
 from seneca.data.files import files_of
 from seneca.data.folder import find_classes, find_samples
 from seneca.data.picture_list import check_files, common_folder, samples_of
+from seneca.transforms._base import Compose
 from seneca.transforms._pipeline import NativeTransform, Pipeline, compile_sound
+from seneca.transforms._sound import Mono, Resample
 
 __all__ = ["SOUND_EXTENSIONS", "SoundFolder", "SoundList"]
 
@@ -92,7 +94,9 @@ class SoundDataset:
 def _compiled(
     transform: NativeTransform | None, rate: int | None, mono: bool, channels: int | None
 ) -> Pipeline:
-    return compile_sound(transform, rate=rate, mono=mono, channels=channels)
+    before: list[Any] = [Mono()] if mono else []
+    before += [] if rate is None else [Resample(rate)]
+    return compile_sound(Compose([*before, *([] if transform is None else [transform])]), channels=channels)
 
 
 class SoundFolder(SoundDataset):

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils.data import default_collate
 
-from seneca._core.codec import mix_up
+from seneca._core.batch import mix_up
 from seneca.transforms._genuine import is_genuine
 
 __all__ = ["mixing_of"]

@@ -26,7 +26,8 @@ from seneca.errors import DecodeError, LeftToPillowError, PictureTooLargeError, 
 from seneca.transforms._pipeline import Decode, NativeTransform, Pipeline, compile_transform
 
 try:
-    from seneca._core.codec import Codec, batch_write
+    from seneca._core.batch import batch_write
+    from seneca._core.codec import Codec
 except ImportError:
     if off_because() is None:
         raise  # on Linux a core that does not load is a broken build; Python would only hide it

@@ -318,19 +318,11 @@ def compile_transform(
     )
 
 
-def compile_sound(
-    transform: NativeTransform | None,
-    *,
-    rate: int | None = None,
-    mono: bool = False,
-    channels: int | None = None,
-) -> Pipeline:
+def compile_sound(transform: NativeTransform | None, *, channels: int | None = None) -> Pipeline:
     """Check a transform of sounds and compile it to a pipeline.
 
     Args:
-        transform: A transform of ``seneca.transforms``; None: no more than what the other arguments say.
-        rate: The rate to which sounds are resampled first; None: they keep theirs.
-        mono: Whether their channels are mixed into one before that.
+        transform: A transform of ``seneca.transforms``; None: sounds stay as they are.
         channels: How many channels each file has; None: that is not known.
 
     Returns:
@@ -340,12 +332,7 @@ def compile_sound(
         PlanError: A transform is not of sounds. Or a resample follows a random transform. Or there are more
             than 16 steps.
     """
-    from seneca.transforms._sound import Mono, Resample
-
-    wanted: list[NativeTransform] = [Mono()] if mono else []
-    wanted += [] if rate is None else [Resample(rate)]
-    wanted += [] if transform is None else [transform]
-    steps = tuple(step for one in wanted for step in one.steps())
+    steps = () if transform is None else transform.steps()
     ending = _Ending()
     while steps and steps[-1].kind == "to_dtype":
         ending.to_dtype(**steps[-1].args)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from seneca._core import sound
-from seneca._core.codec import Codec, batch_write
+from seneca._core.batch import batch_write
+from seneca._core.codec import Codec
 from seneca.data.file_lists import AnyPiece
 from seneca.errors import DecodeError, LeftToPillowError
 from seneca.partition import Cost, Size

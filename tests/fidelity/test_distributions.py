@@ -19,7 +19,7 @@ from oracle import pictures as portable
 from scipy.stats import binomtest, chi2_contingency, ks_2samp, kstest
 from torchvision_here import F, v1
 
-from seneca._core.codec import batch_write
+from seneca._core.batch import batch_write
 from seneca._core.plan import Plan
 
 SEED = 1

@@ -24,7 +24,8 @@ from timm.data import auto_augment, create_transform, random_erasing, transforms
 from torchvision_here import torchvision
 
 import seneca
-from seneca._core.codec import Codec, batch_write
+from seneca._core.batch import batch_write
+from seneca._core.codec import Codec
 from seneca.transforms import _timm
 from seneca.transforms._pipeline import compile_transform
 from seneca.transforms._recognise import recognise

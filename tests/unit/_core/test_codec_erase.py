@@ -8,7 +8,8 @@ from PIL import Image
 from replay import Numbers
 
 from seneca._core import pool
-from seneca._core.codec import Codec, batch_write
+from seneca._core.batch import batch_write
+from seneca._core.codec import Codec
 from seneca._core.member import Member
 from seneca._core.plan import Plan
 from seneca.errors import PlanError

@@ -106,7 +106,7 @@ DIGEST = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
 import test_codec_resize as t
-from seneca._core.codec import batch_write
+from seneca._core.batch import batch_write
 from seneca._core.plan import Plan
 import numpy as np
 d = hashlib.sha256()

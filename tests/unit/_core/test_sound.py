@@ -10,7 +10,8 @@ from sizes import size
 from sound_files import FORMATS, LOSSLESS, encoded, tones
 
 from seneca._core import sound
-from seneca._core.codec import Codec, batch_write
+from seneca._core.batch import batch_write
+from seneca._core.codec import Codec
 from seneca._core.plan import Plan
 from seneca.errors import DecodeError, LeftToPillowError, PictureTooLargeError, PlanError
 

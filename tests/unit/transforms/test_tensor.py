@@ -6,7 +6,7 @@ import torch
 from oracle import pictures as portable
 
 from seneca import transforms as T
-from seneca._core.codec import batch_write
+from seneca._core.batch import batch_write
 from seneca.transforms._pipeline import compile_transform
 
 

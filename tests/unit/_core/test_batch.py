@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import ready
 
-from seneca._core.codec import batch_write
+from seneca._core.batch import batch_write
 from seneca._core.plan import Plan
 from seneca.errors import PlanError
 
