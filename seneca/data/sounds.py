@@ -94,9 +94,10 @@ class SoundDataset:
 def _compiled(
     transform: NativeTransform | None, rate: int | None, mono: bool, channels: int | None
 ) -> Pipeline:
-    before: list[Any] = [Mono()] if mono else []
-    before += [] if rate is None else [Resample(rate)]
-    return compile_sound(Compose([*before, *([] if transform is None else [transform])]), channels=channels)
+    steps: list[Any] = [Mono()] if mono else []
+    steps += [] if rate is None else [Resample(rate)]
+    steps += [] if transform is None else [transform]
+    return compile_sound(Compose(steps), channels=channels)
 
 
 class SoundFolder(SoundDataset):

@@ -1,7 +1,5 @@
 """Loaders of sounds: batches, forms, exact copies, states, damaged files, and what Python reads."""
 
-import gc
-
 import numpy as np
 import pytest
 import soundfile
@@ -64,16 +62,20 @@ def test_every_form_gives_the_same_batches(folder, name, split):
 
 
 def test_exact_copies_are_those_that_a_job_makes_for_itself(folder, name):
-    made = []
-    for cache in (None, name, name):
-        generator = torch.Generator().manual_seed(5)
-        options = {"cache_bytes": "8MiB", "share": "exact", "keep": 60} if cache else {}
+    made, alive = [], []
+    for job in (None, "one", "other"):
+        options = {"cache_bytes": "8MiB", "share": "exact", "job": job} if job else {}
         loader = seneca.DataLoader(
-            dataset_of(folder), 8, shuffle=True, num_workers=1, generator=generator, cache=cache, **options
+            dataset_of(folder),
+            8,
+            shuffle=True,
+            num_workers=1,
+            generator=torch.Generator().manual_seed(5),
+            cache=None if job is None else name,
+            **options,
         )
         made.append(taken(loader))
-        del loader
-        gc.collect()
+        alive.append(loader)
     assert_same(made[1], made[2])
     assert_same(made[0], made[1])
 
