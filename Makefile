@@ -118,9 +118,9 @@ sdist: $(PACKAGING)      ## dist/*.tar.gz: the sources, which pip compiles
 	rm -f dist/*.tar.gz
 	$(BIN)/python -m build --no-isolation --sdist --outdir dist . >/dev/null
 
-# From the sdist, therefore a file that the sdist lacks is missed. auditwheel copies libjpeg-turbo, libpng, libwebp and
-# libdeflate into it.
-wheel: sdist             ## dist/*.whl: compiled, with its own libjpeg-turbo, libpng, libwebp and libdeflate
+# From the sdist, therefore a file that the sdist lacks is missed. auditwheel copies libjpeg-turbo, libpng, libwebp,
+# libdeflate and libsndfile into it.
+wheel: sdist             ## dist/*.whl: compiled, with its own libraries of pictures and sounds
 	rm -rf build/wheel dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel dist/*.tar.gz
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --strip --wheel-dir dist build/wheel/*.whl

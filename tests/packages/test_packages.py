@@ -123,7 +123,7 @@ def test_a_wheel_brings_its_own_libjpeg(from_wheel):
 def test_a_wheel_has_no_sources_and_says_whose_code_it_contains(from_wheel):
     names = zipfile.ZipFile(made("*.whl")).namelist()
     assert [name for name in names if name.endswith((".pyx", ".c"))] == []
-    for library in ("libjpeg-turbo", "libpng", "libwebp", "libdeflate"):
+    for library in ("libjpeg-turbo", "libpng", "libwebp", "libdeflate", "libsndfile"):
         assert any(name.endswith(f"/LICENSE.{library}") for name in names)
 
 

@@ -16,6 +16,14 @@ __all__ = ["formats", "libjpeg", "pillow"]
 LIBRARY = re.compile(r"(/\S*/libjpeg[-.\w]*\.so[.\d]*)$", re.MULTILINE)
 SWITCH = "JSIMD_FORCENONE"  # which the library with vector code reads, and the one without does not
 
+# Debian's, of the headers.
+PACKAGES = {
+    "libpng": "libpng-dev",
+    "libwebp": "libwebp-dev",
+    "libdeflate": "libdeflate-dev",
+    "libsndfile": "libsndfile1-dev",
+}
+
 
 def libjpeg(host: Host) -> Finding:
     """Whether the libjpeg-turbo that the core has loaded uses vector instructions."""
@@ -40,21 +48,28 @@ def libjpeg(host: Host) -> Finding:
 
 
 def formats(host: Host) -> Finding:
-    """Whether the core decodes PNGs and WebPs itself, and PNGs as fast as it can."""
+    """Whether the core decodes PNGs, WebPs and sounds itself, and PNGs as fast as it can."""
     from seneca._core.codec import libdeflate, libpng, libwebp
+    from seneca._core.sound import libsndfile
 
-    versions = {"libpng": libpng(), "libwebp": libwebp(), "libdeflate": libdeflate()}
+    versions = {
+        "libpng": libpng(),
+        "libwebp": libwebp(),
+        "libdeflate": libdeflate(),
+        "libsndfile": libsndfile(),
+    }
     missing = [name for name, version in versions.items() if version is None]
     if not missing:
         return ok(", ".join(f"{name} {version}" for name, version in versions.items()))
     formats = {"libpng": "PNGs", "libwebp": "WebPs"}
     by_pillow = " and ".join(formats[name] for name in missing if name in formats)
     effects = [f"Pillow decodes {by_pillow}, in one thread"] * bool(by_pillow)
+    effects += ["Python's soundfile decodes sounds, in one thread"] * ("libsndfile" in missing)
     if "libdeflate" in missing and "libpng" not in missing:
         effects.append("PNGs take half as long again")
     return warning(
         f"the core was compiled without {' and '.join(missing)}: {'; '.join(effects)}",
-        f"sudo apt-get install {' '.join(f'{name}-dev' for name in missing)}, and compile Seneca again",
+        f"sudo apt-get install {' '.join(PACKAGES[name] for name in missing)}, and compile Seneca again",
     )
 
 
