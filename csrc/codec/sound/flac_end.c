@@ -53,16 +53,16 @@ static uint32_t take_number(const uint8_t *at, uint64_t *number)
 }
 
 /* How many frames a block has that begins at `at`, and the first of them; 0: none begins there. */
-static uint32_t open_block(const uint8_t *at, size_t left, uint32_t block, uint64_t *first)
+static uint32_t open_block(const uint8_t *begin, size_t left, uint32_t block, uint64_t *first)
 {
+    uint8_t at[MOST_HEADER] = {0}; /* a block of silence may be shorter */
     uint32_t size, rate, bytes, frames = 0;
     uint64_t number;
 
-    if (left < MOST_HEADER || (at[1] & 0xFE) != 0xF8 || (at[3] & 1) != 0)
-        return 0;
+    memcpy(at, begin, left < MOST_HEADER ? left : MOST_HEADER);
     size = at[2] >> 4;
     rate = at[2] & 15;
-    if (size == 0 || rate == 15)
+    if ((at[1] & 0xFE) != 0xF8 || (at[3] & 1) != 0 || size == 0 || rate == 15)
         return 0;
     bytes = take_number(at + 4, &number);
     if (bytes == 0)
@@ -78,7 +78,7 @@ static uint32_t open_block(const uint8_t *at, size_t left, uint32_t block, uint6
         frames = number_at(at + bytes, size - 5) + 1;
     bytes += size == 6 ? 1 : size == 7 ? 2 : 0;
     bytes += rate == 12 ? 1 : rate >= 13 ? 2 : 0;
-    if (crc(at, bytes, 0x07, 8) != at[bytes])
+    if (left < bytes + 3 || crc(at, bytes, 0x07, 8) != at[bytes])
         return 0;
     *first = at[1] & 1 ? number : number * block; /* blocks of one size are counted */
     return frames;
