@@ -283,7 +283,7 @@ class ContainerFiles(PathFiles):
     def describe(self) -> str:
         n = len(self._listing.containers)
         return (
-            f"{len(self._listing.names)} pictures in {n} files (their names and places; "
+            f"{len(self._listing.names)} samples in {n} files (their names and places; "
             "size, time of change and both ends of these files)"
         )
 
@@ -338,7 +338,7 @@ class BucketFiles(ContainerFiles):
     def describe(self) -> str:
         n = len(self._listing.containers)
         return (
-            f"{len(self._listing.names)} pictures in {n} objects (their names and places; "
+            f"{len(self._listing.names)} samples in {n} objects (their names and places; "
             "size and etag of these objects)"
         )
 

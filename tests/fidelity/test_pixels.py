@@ -165,7 +165,7 @@ def test_a_random_crop_of_the_same_box_is_torchvisions_resized_crop(
     monkeypatch.setattr(portable, "_random_box", noted)
     for index, picture in enumerate(pictures):
         torch.manual_seed(index)
-        seed = sample._seed(compile_transform(transform))
+        seed = sample.seed_of(compile_transform(transform))
         torch.manual_seed(index)
         ours = dataset[index][0]
         box = drawn_natively(transform, picture, seed) if way == "native" else boxes[index]

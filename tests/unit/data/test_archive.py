@@ -73,7 +73,7 @@ def test_batches_are_those_of_the_folder(packed, picture_folder, segment_folder,
 def test_it_is_native_and_says_what_it_is_recognised_by(packed):
     loader = seneca.DataLoader(seneca.open(packed, CROP), num_workers=1)
     text = loader.explain()
-    assert text.startswith("native: PictureArchive") and "pictures in" in text and "both ends" in text
+    assert text.startswith("native: PictureArchive") and "samples in" in text and "both ends" in text
 
 
 @pytest.mark.small(1)
