@@ -168,13 +168,21 @@ static int from_open(sn_sounder *sounder, const sn_plan *plan, uint32_t n_ops, s
     return from_planes(sounder, plan, plan->ops, n_ops, rng, file->rate, &planes, out, view);
 }
 
+static bool crops(const sn_plan *plan, uint32_t n_ops)
+{
+    for (uint32_t k = 0; k < n_ops; k++)
+        if (sn_kinds[plan->ops[k].kind].flags & SN_SETS_SIZE)
+            return true;
+    return false;
+}
+
 int sn_sound_from_file(sn_sounder *sounder, const sn_plan *plan, uint32_t n_ops, sn_rng *rng, const uint8_t *bytes,
                        size_t length, uint8_t *out, sn_view *view)
 {
     int rc;
 
     sounder->file.message[0] = '\0';
-    rc = sn_sound_open(&sounder->file, bytes, length);
+    rc = sn_sound_open(&sounder->file, bytes, length, crops(plan, n_ops));
     if (rc == SN_OK)
         rc = check_channels(sounder, plan, sounder->file.channels);
     if (rc == SN_OK)
@@ -189,7 +197,7 @@ int sn_sounder_probe(sn_sounder *sounder, const uint8_t *bytes, size_t length, u
     int rc;
 
     sounder->file.message[0] = '\0';
-    rc = sn_sound_open(&sounder->file, bytes, length);
+    rc = sn_sound_open(&sounder->file, bytes, length, false);
     if (rc == SN_OK) {
         *rate = sounder->file.rate;
         *channels = sounder->file.channels;

@@ -7,8 +7,6 @@
 
 #include <sndfile.h>
 
-#include "flac_end.h"
-
 #define CHUNK_FRAMES 4096  /* that libsndfile is asked for at once: they stay in the processor's cache */
 #define FRAMES_A_BYTE 16   /* of a file: room for as many to begin with, if it says so */
 #define FEWEST_FRAMES 4096 /* room at least */
@@ -130,7 +128,7 @@ static int begin(sn_sound_file *file, SF_INFO *info)
     return file->handle ? SN_OK : SN_E_FOR_PILLOW;
 }
 
-int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length)
+int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length, bool in_part)
 {
     SF_INFO info;
 
@@ -150,8 +148,9 @@ int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length)
     file->channels = (uint32_t)info.channels;
     file->frames = (uint64_t)info.frames;
     file->is_exact = info.frames > 0 && info.frames <= UINT32_MAX && info.seekable && seeks_exactly(info.format);
-    if (file->is_exact && (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC)
-        file->is_exact = sn_flac_has_last(bytes, length, file->frames);
+    if (file->is_exact && (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC &&
+        (in_part || file->frames > length * FRAMES_A_BYTE))
+        file->is_exact = sn_flac_is_whole(&file->sums, bytes, length, file->frames);
     return SN_OK;
 }
 
@@ -285,9 +284,9 @@ int sn_sound_version(void)
     return 0;
 }
 
-int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length)
+int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length, bool in_part)
 {
-    (void)bytes, (void)length;
+    (void)bytes, (void)length, (void)in_part;
     snprintf(file->message, SN_SOUND_MESSAGE, "Seneca was compiled without libsndfile: soundfile reads it");
     return SN_E_FOR_PILLOW;
 }

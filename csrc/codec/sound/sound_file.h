@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "flac_blocks.h"
 #include "planes.h"
 
 #define SN_SOUND_MESSAGE 200
@@ -34,14 +35,17 @@ typedef struct {
     uint32_t rate, channels;
     uint64_t frames; /* as the header says */
     bool is_exact;
-    bool was_read;    /* something of it, and the next read does not begin where the file does */
+    bool was_read; /* something of it, and the next read does not begin where the file does */
+    sn_flac_sums sums;
     sn_buffer packed; /* frames of all channels, as libsndfile gives them */
     char *message;    /* SN_SOUND_MESSAGE bytes of the caller's */
 } sn_sound_file;
 
-/* SN_OK; SN_E_FOR_PILLOW: it is left to Python; SN_E_TOO_LARGE: more than SN_MAX_CHANNELS. Close it also if this
+/* `in_part`: a part of it may be read, and not only all that the header claims.
+ *
+ * SN_OK; SN_E_FOR_PILLOW: it is left to Python; SN_E_TOO_LARGE: more than SN_MAX_CHANNELS. Close it also if this
  * fails. */
-int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length);
+int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length, bool in_part);
 
 /* Read a stretch of the channels, or with `mono` of their mean, into `buffer`. Only if is_exact.
  *
