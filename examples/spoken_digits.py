@@ -1,79 +1,72 @@
 """Two jobs that learn to distinguish spoken digits share what is read, decoded and augmented.
 
     python examples/spoken_digits.py                 # tones of its own making
-    python examples/spoken_digits.py recordings      # a folder or an archive of DIGIT_NAME.wav
+    python examples/spoken_digits.py recordings      # a folder of class folders of sounds, or their archive
 
-The dataset offers its stages (``seneca.StagedDataset``). Needs soundfile.
+A folder is opened as a `seneca.SoundFolder`, and an archive is read in place. The model is M5 of "Very deep
+convolutional neural networks for raw waveforms" (Dai et al., 2017) with a quarter of its channels.
 """
 
-import io
-import shutil
+import os
 import sys
 import tempfile
-from pathlib import Path
 
-import numpy as np
-import soundfile
 import torch
 from torch import nn
 
 import seneca
+from seneca import transforms as T
+from seneca.testing import make_sounds
 
-LENGTH, MASKED = 4000, 400  # half a second at 8 kHz, and how much of it is silenced
+RATE, LENGTH = 8000, 8000  # frames a second, and of a result: one second
+EPOCHS = 6
 
-
-class Digits:
-    def __init__(self, folder):
-        # With the time of change, so that a new recording under an old name is another sample.
-        self.samples = [(path, path.stat().st_mtime_ns) for path in sorted(Path(folder).rglob("*.wav"))]
-
-    def __len__(self):
-        return len(self.samples)
-
-    def label(self, index):
-        return int(self.samples[index][0].name[0])
-
-    def read(self, index):
-        return self.samples[index][0].read_bytes()
-
-    def decode(self, data):
-        return soundfile.read(io.BytesIO(data), dtype="float32")[0]
-
-    def augment(self, sound, rng):
-        times = np.arange(0, len(sound), rng.uniform(0.8, 1.25))  # faster or slower
-        sound = np.interp(times, np.arange(len(sound)), sound)[:LENGTH].astype(np.float32)
-        masked = rng.integers(LENGTH - MASKED)
-        sound[masked : masked + MASKED] = 0
-        return np.pad(sound, (0, LENGTH - len(sound)))[None]
+train = T.Compose(
+    [T.RandomTimeCrop(LENGTH), T.RandomTimeShift((-0.1, 0.1), rollover=False), T.RandomGain((-6, 6))]
+)
 
 
-def make_tones(folder):
-    for i in range(400):
-        soundfile.write(f"{folder}/{i % 10}_{i}.wav", np.sin(np.arange(3000 + i) * (0.1 + i % 10 / 20)), 8000)
+class M5(nn.Sequential):
+    """Scores of classes from waveforms (B, 1, frames)."""
+
+    def __init__(self, classes, width=32):
+        def block(before, after, kernel, stride=1):
+            convolution = nn.Conv1d(before, after, kernel, stride, padding=kernel // 2)
+            return [convolution, nn.BatchNorm1d(after), nn.ReLU(), nn.MaxPool1d(4)]
+
+        super().__init__(
+            *block(1, width, 79, stride=4),
+            *block(width, width, 3),
+            *block(width, 2 * width, 3),
+            *block(2 * width, 4 * width, 3),
+            nn.AdaptiveAvgPool1d(1),
+            nn.Flatten(),
+            nn.Linear(4 * width, classes),
+        )
 
 
-def train(job, folder, together):
+def learn(job, sounds, together):
     torch.set_num_threads(1)
-    options = dict(batch_size=16, shuffle=True, num_workers=1, cache_bytes="32MiB")
-    loader = seneca.DataLoader(Digits(folder), **options)
-    net = nn.Sequential(nn.Conv1d(1, 32, 64, 8), nn.AdaptiveMaxPool1d(4), nn.Flatten(), nn.Linear(128, 10))
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.003)
+    dataset = seneca.open(sounds, train, rate=RATE, mono=True)
+    loader = seneca.DataLoader(dataset, batch_size=16, shuffle=True, num_workers=1, cache_bytes="128MiB")
+    model = M5(len(dataset.classes))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
     together.wait()  # who comes later is served less
-    for sounds, labels in loader:
-        loss = nn.functional.cross_entropy(net(sounds), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(f"job {job}: loss {loss.item():.2f}, served {loader.stats()['served']}\n{loader.explain()}")
+    for epoch in range(EPOCHS):
+        right = 0
+        for waveforms, labels in loader:  # float32 (B, 1, LENGTH), int64 (B,)
+            scores = model(waveforms)
+            loss = nn.functional.cross_entropy(scores, labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            right += int((scores.argmax(1) == labels).sum())
+        print(f"job {job}, epoch {epoch + 1}: loss {loss.item():.2f}, {right / len(dataset):.0%} right")
+    print(f"job {job}: served {loader.stats()['served']}\n{loader.explain()}")
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        if not sys.argv[1:]:
-            make_tones(folder)
-        elif Path(sys.argv[1]).is_dir():
-            folder = sys.argv[1]
-        else:
-            shutil.unpack_archive(sys.argv[1], folder, filter="data")
+        sounds = sys.argv[1] if sys.argv[1:] else os.fspath(make_sounds(folder, count=400, rate=RATE))
         together = torch.multiprocessing.get_context("fork").Barrier(2)
-        torch.multiprocessing.start_processes(train, (folder, together), nprocs=2, start_method="fork")
+        torch.multiprocessing.start_processes(learn, (sounds, together), nprocs=2, start_method="fork")

@@ -8,13 +8,14 @@ import re
 import runpy
 import shutil
 import sys
+import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 import ready
-import soundfile
 import torch
+
+from seneca.testing import make_sounds
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
@@ -53,6 +54,9 @@ def test_two_jobs_of_an_example_share(script):
     assert len(jobs) == 2 and len({sum(job.values()) for job in jobs}) == 1
     assert sum(job["augmented"] for job in jobs) > 0
     assert printed.count("; shared in the cache '") == 2
+    if script == "spoken_digits.py":
+        right = [int(found) for found in re.findall(r"(\d+)% right", printed)]
+        assert len(right) == 12 and min(right[-2:]) > 90, printed  # of ten classes
 
 
 def test_the_example_of_two_terminals_trains(picture_folder):
@@ -61,24 +65,23 @@ def test_the_example_of_two_terminals_trains(picture_folder):
     assert "'delivered': 144" in printed
 
 
-def test_spoken_digits_come_from_a_folder_or_an_archive(tmp_path, monkeypatch):
-    (tmp_path / "digits").mkdir()
-    for digit in range(10):
-        sound = np.zeros(2000 + 500 * digit)
-        soundfile.write(tmp_path / "digits" / f"{digit}_a.wav", sound, 8000)
+def test_spoken_digits_come_from_a_folder_or_an_archive(tmp_path, monkeypatch, capsys):
+    make_sounds(tmp_path / "digits", count=20, classes=2, seconds=(0.2, 0.3))
     archive = shutil.make_archive(tmp_path / "digits", "tar", tmp_path, "digits")
-    found = []
 
-    def start(train, arguments, **options):
-        digits = train.__globals__["Digits"](arguments[0])
-        found.append([(digits.label(i), len(digits.decode(digits.read(i)))) for i in range(len(digits))])
+    def start(learn, arguments, **options):
+        monkeypatch.setitem(learn.__globals__, "EPOCHS", 1)
+        learn(0, arguments[0], threading.Barrier(1))
 
     # Instead of the jobs, which the test above has seen at work.
     monkeypatch.setattr(torch.multiprocessing, "start_processes", start)
-    for place in (tmp_path / "digits", archive):
+    for place, dataset in ((tmp_path / "digits", "SoundFolder"), (archive, "SoundArchive")):
         monkeypatch.setattr(sys, "argv", ["spoken_digits.py", str(place)])
         runpy.run_path(str(ROOT / "examples" / "spoken_digits.py"), run_name="__main__")
-    assert found == [[(digit, 2000 + 500 * digit) for digit in range(10)]] * 2
+        printed = capsys.readouterr().out
+        assert f"native: {dataset} and its transform run in the native core; shared in" in printed
+        assert re.search(r"job 0, epoch 1: loss \d+\.\d\d, \d+% right", printed)
+        assert sum(served(printed)[0].values()) == 20
 
 
 def test_the_readme_names_every_example():
