@@ -16,6 +16,7 @@ from seneca.transforms._sound import Mono, Resample
 
 __all__ = ["SOUND_EXTENSIONS", "SoundFolder", "SoundList"]
 
+MOST_CHANNELS = 64  # SN_MAX_CHANNELS in csrc/codec/sn_plan.h
 SOUND_EXTENSIONS = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au", ".caf", ".w64")
 """The default endings of sound files, in lower case."""
 
@@ -35,12 +36,10 @@ class SoundDataset:
     def __init__(
         self, transform: Callable[..., Any] | None, *, rate: int | None, mono: bool, channels: int | None
     ) -> None:
-        if rate is not None and rate < 1:
-            raise ValueError(f"rate is at least 1 frame a second or None, but got {rate!r}")
-        if channels is not None and channels < 1:
-            raise ValueError(f"channels is at least 1 or None, but got {channels!r}")
+        if channels is not None and not 1 <= channels <= MOST_CHANNELS:
+            raise ValueError(f"channels is from 1 to {MOST_CHANNELS} or None, but got {channels!r}")
         self.transform = transform
-        self.rate = rate
+        self.rate = None if rate is None else Resample(rate).rate  # which checks it
         self.mono = mono
         self.channels = channels
 

@@ -57,7 +57,7 @@ static int check_channels(sn_sounder *sounder, const sn_plan *plan, uint32_t cha
         return SN_OK;
     snprintf(sounder->file.message, SN_SOUND_MESSAGE,
              "it has %u channels, and the pipeline expects %u: mix them, or leave it out", channels, plan->channels);
-    return SN_E_PLAN;
+    return SN_E_DECODE;
 }
 
 /* Lay the route, and see whether what it makes fits. */

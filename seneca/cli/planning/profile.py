@@ -138,12 +138,12 @@ def profile_table(profile: Profile, console: Console) -> None:
 
     cores = "1 core" if profile.cores == 1 else f"{profile.cores} cores"
     console.print(
-        f"{profile.samples:,} pictures on {cores}, {profile.measured_samples:,} of them looked at"
+        f"{profile.samples:,} samples on {cores}, {profile.measured_samples:,} of them looked at"
         f" in {profile.took_s:.1f} s",
         highlight=False,
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
-    for name in ("CPU time of a picture", "one thread", f"{profile.cores} threads", "scales"):
+    for name in ("CPU time of a sample", "one thread", f"{profile.cores} threads", "scales"):
         table.add_column(name, justify="left" if not table.columns else "right", no_wrap=True)
     stages = STAGES | (RECODED_STAGES if profile.recodable else {})
     for name, what in stages.items():

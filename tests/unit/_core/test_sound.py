@@ -263,7 +263,7 @@ def test_a_size_is_channels_and_frames_and_has_to_be_known():
 
 
 def test_a_file_with_other_channels_than_the_pipeline_expects_is_refused():
-    with pytest.raises(PlanError, match="it has 1 channels, and the pipeline expects 2"):
+    with pytest.raises(DecodeError, match="it has 1 channels, and the pipeline expects 2"):
         sound.augment_encoded(Codec(), PLANS["no head"], encoded(tones(9)), 0, 0, 0, 0)
     with pytest.raises(PlanError, match="does not fit"):
         sound.augment_decoded(Codec(), PLANS["no head"], tones(9), 0, 0, 0, 0)

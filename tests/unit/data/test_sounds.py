@@ -94,10 +94,16 @@ def test_a_list_has_targets_of_any_kind_and_relative_paths(folder):
         SoundList([])
 
 
-@pytest.mark.parametrize("wrong", [{"rate": 0}, {"channels": 0}])
+@pytest.mark.parametrize("wrong", [{"rate": 0}, {"channels": 0}, {"channels": 65}, {"rate": "x"}])
 def test_wrong_arguments(folder, wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
         SoundFolder(folder, **wrong)
+
+
+def test_a_file_of_other_channels_is_named(folder):
+    dataset = SoundFolder(folder, T.TimeCrop(100), channels=1)
+    with pytest.raises(DecodeError, match=r"sound_00000\.wav.*it has 2 channels, and the pipeline expects 1"):
+        dataset[0]
 
 
 def test_folders_without_sounds(tmp_path, folder):

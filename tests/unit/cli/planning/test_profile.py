@@ -44,7 +44,7 @@ def test_a_folder_is_measured_and_shown(picture_folder, short, tmp_path):
     assert (found.samples, found.cache_bytes, found.augmented.mean_bytes) == (48, 8 << 20, 32 * 32 * 3)
     assert found.step_per_s > 0
     text = words(result)
-    for what in ("48 pictures on", "fetch, from the page cache", "cache 8 MiB", "Storage, files at a time"):
+    for what in ("48 samples on", "fetch, from the page cache", "cache 8 MiB", "Storage, files at a time"):
         assert what in text
     planned = RUN.invoke(app, ["plan", str(picture_folder), "--transform", f"{ours}:train", "--json"])
     assert planned.exit_code == 0, planned.stderr
