@@ -112,18 +112,25 @@ AVX2 static INLINE uint64_t fields_of(__m128i lanes, const packing *by)
         fours, _mm_sll_epi64(_mm_unpackhi_epi64(fours, fours), _mm_loadl_epi64((const __m128i *)&by->up))));
 }
 
-/* More than 7 bits each, of `n` lanes. */
+/* More than 7 bits each, of `n` lanes: two come together where a product of 16 bits has room for them. */
 AVX2 static __attribute__((noinline)) bit_writer with_wide(bit_writer to, __m128i lanes, uint32_t width, uint32_t n)
 {
-    __m128i two = _mm_set1_epi32((int)(1 | 1u << (16 + width)));
-    __m128i pairs = _mm_madd_epi16(_mm_and_si128(lanes, _mm_set1_epi16((short)((1u << width) - 1))), two);
+    uint32_t most = width < 15 ? width : 14, n_first = n < 4 ? n : 4;
+    __m128i two = _mm_set1_epi32((int)(1 | 1u << (16 + most)));
+    __m128i pairs = _mm_madd_epi16(_mm_and_si128(lanes, _mm_set1_epi16((short)((1u << most) - 1))), two);
     __m128i fours = _mm_or_si128(_mm_and_si128(pairs, _mm_set1_epi64x(0xFFFFFFFF)),
-                                 _mm_sll_epi64(_mm_srli_epi64(pairs, 32), _mm_cvtsi32_si128((int)(2 * width))));
-    uint32_t n_first = n < 4 ? n : 4;
+                                 _mm_sll_epi64(_mm_srli_epi64(pairs, 32), _mm_cvtsi32_si128((int)(2 * most))));
+    int16_t values[8];
 
     to = with_bits(to, width - 1, 4);
-    to = with_bits(to, (uint64_t)_mm_cvtsi128_si64(fours), n_first * width);
-    return with_bits(to, (uint64_t)_mm_extract_epi64(fours, 1), (n - n_first) * width);
+    if (width == most) {
+        to = with_bits(to, (uint64_t)_mm_cvtsi128_si64(fours), n_first * width);
+        return with_bits(to, (uint64_t)_mm_extract_epi64(fours, 1), (n - n_first) * width);
+    }
+    _mm_storeu_si128((__m128i *)values, lanes); /* what only a quantiser of 0 allows */
+    for (uint32_t k = 0; k < n; k++)
+        to = with_bits(to, (uint64_t)values[k] & ((1u << width) - 1), width);
+    return to;
 }
 
 #define SHUFFLE(a, b, order)                                                                                           \
