@@ -433,6 +433,7 @@ typedef struct {
 typedef struct {
     const float (*sides)[4];
     uint32_t count;
+    uint32_t are_shares; /* 1: of the picture's width and height, in [0, 1]; 0: pixels */
 } sn_boxes;
 
 /* How many bytes a pixel of DECODED and AUGMENTED has: red, green and blue, and the mask's if there is one. All

@@ -65,11 +65,12 @@ typedef struct {
     const uint64_t *path_at; /* sample, or container -> its path's offset; of pairs 2 * sample, and its mask's next */
     const sn_piece *pieces;  /* sample -> its piece of a container; NULL: each has a file of its own */
     const sn_container *containers;
-    uint8_t is_external;     /* containers are no files of this host: sn_pool_fetched() brings each piece's bytes */
-    const float (*boxes)[4]; /* of all samples, one after another; NULL: no op reads any */
-    const uint64_t *box_at;  /* sample -> its first; and one more number, the end */
-    uint64_t largest;        /* bytes that a file without a piece may have; 0: it is not known */
-    sn_remote *remote;       /* what other hosts have read may be there; NULL: there are none */
+    uint8_t is_external;      /* containers are no files of this host: sn_pool_fetched() brings each piece's bytes */
+    const float (*boxes)[4];  /* of all samples, one after another; NULL: no op reads any */
+    const uint64_t *box_at;   /* sample -> its first; and one more number, the end */
+    uint8_t boxes_are_shares; /* see sn_boxes */
+    uint64_t largest;         /* bytes that a file without a piece may have; 0: it is not known */
+    sn_remote *remote;        /* what other hosts have read may be there; NULL: there are none */
     uint8_t dataset[SN_REMOTE_DATASET]; /* as it is called there */
     sn_hosts *hosts;                    /* with which copies are shared there; NULL: with none */
     uint8_t copies[SN_REMOTE_DATASET];  /* as this epoch's are called there */

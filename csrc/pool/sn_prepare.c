@@ -132,7 +132,8 @@ static void give_boxes(const sn_scratch *scratch, const sn_context *context, uin
     if (context->boxes) {
         const uint64_t *at = &context->box_at[sample];
 
-        sn_codec_set_boxes(scratch->codec, (sn_boxes){context->boxes + at[0], (uint32_t)(at[1] - at[0])});
+        sn_codec_set_boxes(scratch->codec,
+                           (sn_boxes){context->boxes + at[0], (uint32_t)(at[1] - at[0]), context->boxes_are_shares});
     }
 }
 

@@ -264,13 +264,14 @@ cdef class Codec:
         self.leave(rc)
         return shaped(plan, array)
 
-    def set_boxes(self, boxes):
-        """The boxes of the pictures that are augmented from now on: float32 ``(n, 4)``, C-contiguous."""
+    def set_boxes(self, boxes, are_shares=False):
+        """The boxes of the pictures that are augmented from now on: float32 ``(n, 4)``, C-contiguous; in pixels, or as
+        shares of the picture's sides."""
         cdef const float[:, ::1] sides = boxes
         cdef sn_boxes given
         if boxes.shape[1] != 4:
             raise ValueError(f"a box has 4 sides, but the shape is {boxes.shape}")
-        given.count = len(boxes)
+        given.count, given.are_shares = len(boxes), bool(are_shares)
         given.sides = <const float (*)[4]>&sides[0, 0] if len(boxes) else NULL
         self.enter()
         self.boxes = boxes

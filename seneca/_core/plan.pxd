@@ -38,7 +38,7 @@ cdef extern from "codec/sn_plan.h" nogil:
 
     ctypedef struct sn_boxes:
         const float (*sides)[4]
-        uint32_t count
+        uint32_t count, are_shares
 
     uint32_t sn_dtype_bytes(uint32_t dtype)
     uint32_t sn_plan_pixel_bytes(const sn_plan *plan)

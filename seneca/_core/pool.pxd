@@ -35,6 +35,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint8_t is_external
         const float (*boxes)[4]
         const uint64_t *box_at
+        uint8_t boxes_are_shares
         uint64_t largest
         sn_remote *remote
         uint8_t dataset[16]

@@ -76,7 +76,8 @@ cdef class Stream:
         remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
             largest: the most bytes that a file has which is no piece; 0: that is not known.
         boxes: Of the samples, for a plan that reads them: float32 ``(n, 4)`` with left, top, right and bottom of each, one
-            sample's after another's; and where each sample's begin, uint64, with the end of the last. None: it reads none.
+            sample's after another's; where each sample's begin, uint64, with the end of the last; and whether they are shares
+            of the picture's sides, and not pixels. None: it reads none.
         hosts, exact_copies: With which exact copies are shared there, and how this epoch's are called; None: with none.
     """
 
@@ -118,11 +119,12 @@ cdef class Stream:
             self.context.containers = <const sn_container *>&containers[0]
             self.context.is_external = bool(external)
         if boxes is not None:
-            sides, box_at = self.boxes = boxes
+            sides, box_at, are_shares = self.boxes = boxes
             if len(box_at) != self.n_samples + 1 or box_at[self.n_samples] != len(sides):
                 raise ValueError(f"{len(box_at)} places of {len(sides)} boxes, but there are {self.n_samples} samples")
             self.context.boxes = <const float (*)[4]>(&sides[0, 0] if len(sides) else NULL)
             self.context.box_at = <const uint64_t *><size_t>box_at.ctypes.data
+            self.context.boxes_are_shares = are_shares
         self.remote, self.hosts, self.context.largest = remote, hosts, largest
         if remote is not None:
             remote.lend(&self.context.remote, self.context.dataset, dataset)

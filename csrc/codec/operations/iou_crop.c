@@ -9,6 +9,8 @@
 static void moved_box(const sn_moved_boxes *boxes, uint32_t number, float box[4])
 {
     memcpy(box, boxes->before.sides[number], 4 * sizeof *box);
+    for (uint32_t k = 0; boxes->before.are_shares && k < 4; k++)
+        box[k] *= boxes->sides[k & 1];
     for (uint32_t k = 0; k < boxes->n_shifts; k++) {
         const sn_shift *shift = &boxes->shifts[k];
         float *low = &box[shift->axis], *high = &box[shift->axis + 2], was_low = *low;

@@ -25,6 +25,7 @@ typedef struct {
 
 typedef struct {
     sn_boxes before; /* the first op */
+    float sides[2];  /* then: the picture's width and height */
     uint32_t n_shifts;
     sn_shift shifts[SN_MAX_SHIFTS]; /* in their order */
 } sn_moved_boxes;

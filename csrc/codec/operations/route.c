@@ -554,7 +554,9 @@ int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
     route->passes[0] = untouched(height, width);
     route->n_edits = 0;
     route->n_drawn = route->boxes.n_shifts = 0;
-    route->boxes.before = boxes ? *boxes : (sn_boxes){NULL, 0};
+    route->boxes.before = boxes ? *boxes : (sn_boxes){NULL, 0, 0};
+    route->boxes.sides[0] = (float)width;
+    route->boxes.sides[1] = (float)height;
     route->moves = (sn_moves){.height = height, .width = width};
     route->misfit = NULL;
     return add_ops(route, ops, n_ops, rng, max_pixels);
