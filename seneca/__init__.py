@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.data.archive import open
     from seneca.data.folder import ImageFolder
+    from seneca.data.open_images import OpenImagesDetection
     from seneca.data.picture_list import PictureList
     from seneca.data.private import do_not_share
     from seneca.data.segmentation import SegmentationFolder
@@ -46,6 +47,7 @@ __all__ = [
     "DataLoader",
     "Form",
     "ImageFolder",
+    "OpenImagesDetection",
     "OpportunisticBatchSampler",
     "PictureList",
     "SampleCache",
@@ -74,6 +76,7 @@ __version__ = "0.1.0"
 _LATER = {
     "DataLoader": "seneca.loader",
     "ImageFolder": "seneca.data.folder",
+    "OpenImagesDetection": "seneca.data.open_images",
     "OpportunisticBatchSampler": "seneca.workers.sampler",
     "PictureList": "seneca.data.picture_list",
     "SampleCache": "seneca.cache",

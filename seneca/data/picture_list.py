@@ -119,8 +119,18 @@ def samples_of(
     return samples, below.rstrip("/")
 
 
-def check_files(dataset: Any, of_folders: str) -> None:
-    """Ask for every file of ``samples``, in several threads. ``of_folders``: the class that opens a folder.
+def check_files(
+    dataset: Any,
+    of_folders: str,
+    *,
+    remedy: str = "correct or remove the entry, or name with root= the folder that its path belongs to",
+) -> None:
+    """Ask for every file of ``samples``, in several threads.
+
+    Args:
+        dataset: Has ``root`` and ``samples``.
+        of_folders: The class that opens a folder.
+        remedy: What to do about a file that is not there.
 
     Raises:
         FileNotFoundError, IsADirectoryError, OSError: A path has no regular file. The message names the
@@ -131,14 +141,13 @@ def check_files(dataset: Any, of_folders: str) -> None:
         modes = files.modes()
     except OSError as error:
         number = next(i for i, (path, _) in enumerate(dataset.samples) if path == error.filename)
-        remedy = "correct or remove the entry, or name with root= the folder that its path belongs to"
         reason = f"{error.strerror}, of entry {number}; {remedy}"
         raise OSError(error.errno, reason, error.filename) from None
     for number in np.flatnonzero(modes & 0o170000 != stat.S_IFREG).tolist():
         path = dataset.samples[number][0]
         if stat.S_ISDIR(int(modes[number])):
-            remedy = f"list the files in it, or open it with {of_folders}"
-            raise IsADirectoryError(f"entry {number} is a folder: {path!r}; {remedy}")
+            instead = f"list the files in it, or open it with {of_folders}"
+            raise IsADirectoryError(f"entry {number} is a folder: {path!r}; {instead}")
         raise OSError(f"entry {number} is no regular file: {path!r}; remove the entry")
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -104,28 +105,41 @@ class BoxTable(NamedTuple):
     Attributes:
         sides: Left, top, right and bottom of each, float32 ``(n, 4)``, one sample's after another's.
         begins: Where each sample's begin, uint64, with the end of the last.
+        are_shares: Whether they are shares of the picture's sides, which the core knows once it has read its
+            header.
     """
 
     sides: np.ndarray
     begins: np.ndarray
+    are_shares: bool = False
 
     def digest(self) -> str:
         """What distinguishes these boxes from others."""
-        return hashlib.blake2b(self.begins.tobytes() + self.sides.tobytes(), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(b"shares" if self.are_shares else b"", digest_size=16)
+        for part in (self.begins, self.sides):
+            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+        return digest.hexdigest()
+
+
+class Annotated(Protocol):
+    """What makes targets."""
+
+    def target(self, number: int, key: Any, height: int, width: int) -> Any:
+        """The target of a sample before transforms, whose picture has this size."""
 
 
 class Targets(NamedTuple):
     """Makes the items of a dataset for detection, once the native core has moved the pictures.
 
     Attributes:
-        boxed: The annotations.
+        boxed: The annotations, such as a :class:`Boxed`.
         keys: Those of the epoch, as in :class:`Boxed`.
         known: The transform.
         table: The boxes, if the transform reads them.
     """
 
-    boxed: Boxed
-    keys: list[Any]
+    boxed: Annotated
+    keys: Sequence[Any]
     known: BoxTransform
     table: BoxTable | None = None
 

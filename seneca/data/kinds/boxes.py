@@ -6,6 +6,7 @@ from typing import Any
 
 from seneca.data.kinds.annotated import run_in_python, run_natively
 from seneca.data.kinds.kind import Request, Support
+from seneca.data.open_images import OpenImagesDetection
 from seneca.data.tv_boxes import Targets, boxes_of, has_boxes
 from seneca.transforms._pipeline import compile_transform
 from seneca.transforms._recognise import recognise_boxes
@@ -14,13 +15,13 @@ __all__ = ["matches", "support"]
 
 
 def matches(dataset: Any) -> bool:
-    """Whether items are a picture and its boxes, of a dataset of torchvision's for detection."""
-    return has_boxes(dataset)
+    """Whether items are a picture and its boxes, of a dataset of torchvision's or Seneca's for detection."""
+    return type(dataset) is OpenImagesDetection or has_boxes(dataset)
 
 
 def support(request: Request) -> Support:
     """Support for pictures with boxes."""
-    boxed = boxes_of(request.base)
+    boxed = request.base if type(request.base) is OpenImagesDetection else boxes_of(request.base)
     if isinstance(boxed, str):
         return run_in_python(request, boxed)
     known = recognise_boxes(boxed.transforms)
