@@ -34,7 +34,6 @@ from seneca.transforms._base import (
     Step,
     Transform,
     ValueKind,
-    not_yet,
     step,
 )
 
@@ -74,7 +73,8 @@ class ScaleJitter(Transform):
     kinds = ("scale_jitter",)
     renamed: ClassVar = {"target_size": "size", "scale_range": "scale"}
     any_size = True
-    masks = not_yet("masks", "RandomResizedCrop")
+    on_tensors = ("bytes",)
+    masks = MOVES
     boxes = MOVES
     has_moves = True
 
@@ -113,7 +113,8 @@ class RandomShortestSize(Transform):
     kinds = ("random_shortest_size",)
     renamed: ClassVar = {"min_size": "sizes"}
     any_size = True
-    masks = not_yet("masks", "RandomResizedCrop")
+    on_tensors = ("bytes",)
+    masks = MOVES
     boxes = MOVES
     has_moves = True
 
@@ -154,7 +155,8 @@ class RandomResize(Transform):
 
     kinds = ("random_resize",)
     any_size = True
-    masks = not_yet("masks", "RandomResizedCrop")
+    on_tensors = ("bytes",)
+    masks = MOVES
     boxes = MOVES
     has_moves = True
 
@@ -199,7 +201,7 @@ class RandomZoomOut(Transform):
     renamed: ClassVar = {"side_range": "scale"}
     any_size = True
     on_tensors = ("bytes", "floats")
-    masks = not_yet("masks", "RandomResizedCrop")
+    masks = MOVES
     boxes = MOVES
     has_moves = True
 

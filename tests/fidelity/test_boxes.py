@@ -13,6 +13,7 @@ import pytest
 import replay
 import torch
 from box_folders import boxes_of, make_coco, white_of, wrapped
+from drawn_sizes import random_resize, scale_jitter, shortest_size, zoom_out
 from PIL import Image
 from scipy import stats
 from sizes import size
@@ -90,38 +91,6 @@ def random_crop(sample, numbers, size, padding=(0, 0, 0, 0), pad_if_needed=False
         return sample
     place = numbers.below(height - size[0] + 1), numbers.below(width - size[1] + 1)
     return [F.crop(one, *place, *size) for one in sample]
-
-
-def zoom_out(sample, numbers, p, scale, fill=(0, 0, 0)):
-    if numbers.double() >= p:
-        return sample
-    had_height, had_width = sample[0].height, sample[0].width
-    factor = np.float32(numbers.uniform(*scale))
-    height, width = int(np.float32(had_height) * factor), int(np.float32(had_width) * factor)
-    left = int(np.float32(width - had_width) * np.float32(numbers.double()))
-    top = int(np.float32(height - had_height) * np.float32(numbers.double()))
-    padding = [left, top, width - left - had_width, height - top - had_height]
-    return [F.pad(one, padding, list(fill)) for one in sample]
-
-
-def scale_jitter(sample, numbers, size, scale):
-    height, width = sample[0].height, sample[0].width
-    factor = np.float32(min(size[1] / height, size[0] / width)) * np.float32(numbers.uniform(*scale))
-    new = [int(np.float32(height) * factor), int(np.float32(width) * factor)]
-    return [F.resize(one, new) for one in sample]
-
-
-def shortest_size(sample, numbers, sizes, max_size=None):
-    height, width = sample[0].height, sample[0].width
-    factor = sizes[numbers.below(len(sizes))] / min(height, width)
-    if max_size:
-        factor = min(factor, max_size / max(height, width))
-    return [F.resize(one, [int(height * factor), int(width * factor)]) for one in sample]
-
-
-def random_resize(sample, numbers, size):
-    length = size[0] + numbers.below(size[1] - size[0] + 1)
-    return [F.resize(one, [length]) for one in sample]
 
 
 def iou_crop(sample, numbers, scale, ratio, overlaps, trials):

@@ -478,6 +478,8 @@ def test_a_resize_by_one_number_has_torchvisions_pixels(engine):
         ours = in_pillow("scale_jitter", args, pixels)
     assert ours.shape[:2] == size
     assert_close(ours, theirs, mean=0.3)
+    on_tensors = v2.ScaleJitter((50, 41), (0.5, 0.5))(v2.functional.pil_to_tensor(Image.fromarray(pixels)))
+    assert_close(ours, on_tensors.permute(1, 2, 0).numpy(), mean=0.3)
 
 
 ZOOM = {"p": 0.6, "scale": (1.0, 2.5), "fill": FILL}

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import replay
 import torch
+from drawn_sizes import random_resize, scale_jitter, shortest_size, zoom_out
 from pair_folders import PALETTE, make_mask
 from PIL import Image
 from scipy import stats
@@ -58,6 +59,14 @@ PLANS = {
     ],
     "colours between": [HFLIP, JITTER, RRC, JITTER, VFLIP],
     "twice": [("resize", {"size": 80}), RRC, HFLIP, ("resize", {"size": (99, 21)}), VFLIP],
+    "sizes of a range": [("random_resize", {"size": (40, 160)}), HFLIP, CROP],
+    "one of some sizes": [("random_shortest_size", {"sizes": (40, 55, 70), "max_size": 90}), VFLIP, CROP],
+    "large scale jitter": [("scale_jitter", {"size": (60, 60), "scale": (0.1, 2.0)}), CROP, HFLIP],
+    "zoomed out": [
+        HFLIP,
+        ("random_zoom_out", {"p": 0.7, "scale": (1.0, 3.0), "fill": (123, 117, 104), "mask_fill": 255}),
+        ("resize", {"size": (45, 50)}),
+    ],
 }
 
 
@@ -118,8 +127,16 @@ def rotation(picture, mask, numbers, degrees, mask_fill):
     return F.rotate(picture, angle), F.rotate(mask, angle, fill=mask_fill)
 
 
+def beside(function):
+    return lambda picture, mask, numbers, **given: function([picture, mask], numbers, **given)
+
+
 STEPS = {
     "resize": resize,
+    "random_resize": beside(random_resize),
+    "random_shortest_size": beside(shortest_size),
+    "scale_jitter": beside(scale_jitter),
+    "random_zoom_out": beside(zoom_out),
     "center_crop": lambda picture, mask, _, size: both(F.center_crop, picture, mask, list(size)),
     "random_resized_crop": rrc,
     "random_hflip": hflip,

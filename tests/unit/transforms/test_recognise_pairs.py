@@ -127,7 +127,7 @@ def test_members_of_groups_have_fills_too():
         ([v2.ElasticTransform(), CROP, v2.ToImage()], "ElasticTransform is not written for masks yet"),
         ([v2.RandomPerspective(), CROP, v2.ToImage()], "RandomPerspective is not written for masks yet"),
         ([v2.RandomApply([v2.AugMix()]), CROP, v2.ToImage()], "AugMix takes no masks"),
-        ([v2.ScaleJitter((9, 9)), CROP, v2.ToImage()], "ScaleJitter is not written for masks yet"),
+        ([v2.RandomZoomOut([1, 2, 3]), CROP, v2.ToImage()], "RandomZoomOut fills masks with [1.0, 2.0, 3.0]"),
         ([v2.AutoAugment(), CROP, v2.ToImage()], "AutoAugment takes no masks"),
         ([v2.RandomApply([v2.TrivialAugmentWide()]), CROP, v2.ToImage()], "Wide takes no masks"),
         ([v2.RandomApply([v1.RandomRotation(3)]), CROP, v2.ToImage()], "takes no mask and no boxes: use"),
