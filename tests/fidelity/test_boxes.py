@@ -227,3 +227,132 @@ def test_boxes_are_distributed_as_torchvisions(crop, tmp_path):
             [white[place] for white in (white_of(one) for one, _ in some) if white] for some in (theirs, ours)
         ]
         assert stats.ks_2samp(*seen).pvalue > 1e-4
+
+
+# The preset of SSD300, and what it is made of.
+
+DISTORT, ZOOM, IOU = v2.RandomPhotometricDistort(), v2.RandomZoomOut([123, 117, 104]), v2.RandomIoUCrop()
+SIZE = v2.Resize((60, 60))
+PARTS = {
+    "distorted": [DISTORT, SIZE],
+    "zoomed out": [ZOOM, SIZE],
+    "overlapping": [IOU, SIZE],
+    "ssd": [DISTORT, ZOOM, IOU, HFLIP, SIZE],
+    "ssdlite": [IOU, HFLIP, SIZE],
+}
+
+
+def distorted(picture, edits):
+    """RandomPhotometricDistort's calls, with the factors and in the order that the core has drawn."""
+    for name, value in edits:
+        if name == "permute":
+            picture = F.permute_channels(picture, [value >> 2 * k & 3 for k in range(3)])
+        elif name == "hue":
+            steps = (value + 128) % 256 - 128
+            picture = F.adjust_hue(picture, (steps + 0.5 * np.sign(steps)) / 255)
+        else:
+            picture = getattr(F, f"adjust_{name}")(picture, value)
+    return picture
+
+
+def zoomed_as_told(sample, rect):
+    (top, left, height, width), picture = rect, sample[0]
+    padding = [left, top, width - left - picture.width, height - top - picture.height]
+    return [F.pad(sample[0], padding, [123, 117, 104]), F.pad(sample[1], padding)]
+
+
+def cropped_as_told(sample, rect):
+    top, left, height, width = rect
+    picture, boxes = sample
+    x, y = 0.5 * (boxes[:, 0] + boxes[:, 2]), 0.5 * (boxes[:, 1] + boxes[:, 3])
+    cropped = F.crop(boxes, *rect)
+    cropped[~((left < x) & (x < left + width) & (top < y) & (y < top + height))] = 0
+    return [F.crop(picture, *rect), cropped]
+
+
+TOLD = {
+    "random_zoom_out": zoomed_as_told,
+    "random_iou_crop": cropped_as_told,
+    "random_hflip": lambda sample, _: list(map(F.horizontal_flip, sample)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_ssds_pictures_and_boxes_are_torchvisions_for_what_the_core_says_that_it_drew(name):
+    known = recognise_boxes(v2.Compose([*PARTS[name], v2.ToImage(), v2.SanitizeBoundingBoxes(1.0)]))
+    pipeline = compile_transform(known.transform, moves=True)
+    seed = sum(map(ord, name))
+    rng, codec, plan = np.random.default_rng(seed), Codec(), pipeline.plan
+    for index in range(size(30, 1000)):
+        print(f"seed {seed}, index {index}")
+        picture, boxes, data = made(rng)
+        codec.set_boxes(boxes.numpy())
+        ours = codec.augment_encoded(plan, data, seed, 0, 0, index)
+        moves = codec.moves()
+        target = {"boxes": boxes, "labels": torch.arange(len(boxes)) + 1}
+        found = known.moved(target, moves)
+        sample = [picture, boxes]
+        if DISTORT in PARTS[name]:
+            edits = plan.route(picture.height, picture.width, seed, index=index)[0]["edits"]
+            sample[0] = distorted(picture, edits)
+        rects = iter(moves[2:].reshape(-1, 4).tolist())
+        for kind in (step.kind for step in pipeline.steps if step.kind in TOLD):
+            if any(rect := next(rects)):
+                sample = TOLD[kind](sample, rect)
+        sample = [F.resize(one, [60, 60]) for one in sample]
+        _, expected = v2.SanitizeBoundingBoxes(1.0)(
+            sample[0], {"boxes": sample[1], "labels": target["labels"]}
+        )
+        assert torch.equal(found["boxes"], expected["boxes"])
+        assert torch.equal(found["labels"], expected["labels"])
+        assert found["boxes"].canvas_size == ours.shape[:2] == (60, 60)
+        apart = np.abs(ours.astype(int) - np.asarray(sample[0]).astype(int))
+        assert apart.mean() <= 0.3 and (apart <= 2).mean() >= 0.99
+
+
+CROPPERS = {
+    "all": v2.RandomIoUCrop(),
+    "any overlap": v2.RandomIoUCrop(sampler_options=[0.0]),
+    "half": v2.RandomIoUCrop(sampler_options=[0.5]),
+    "sides that differ": v2.RandomIoUCrop(0.2, 0.7, 0.3, 0.9, [0.1]),
+    "one trial": v2.RandomIoUCrop(sampler_options=[0.7, 1.0], trials=1),
+    "few trials": v2.RandomIoUCrop(sampler_options=[0.7, 1.0], trials=7),
+}
+
+
+@pytest.mark.small(3)
+@pytest.mark.parametrize("name", CROPPERS)
+def test_crops_that_overlap_are_drawn_as_torchvisions(name):
+    """Places, sizes, ratios and overlaps of crops by Kolmogorov-Smirnov tests; how often there is none by
+    Fisher's."""
+    height, width, draws, theirs = 90, 120, size(300, 2000), CROPPERS[name]
+    sides = np.array([[5, 8, 60, 50], [40, 30, 115, 88], [70, 2, 90, 20]], np.float32)
+    boxes = BoundingBoxes(torch.from_numpy(sides), format="XYXY", canvas_size=(height, width))
+    picture = torchvision.tv_tensors.Image(torch.zeros(3, height, width, dtype=torch.uint8))
+    print("seed 13")
+    torch.manual_seed(13)
+    params = [theirs.make_params([picture, boxes]) for _ in range(draws)]
+    drawn = np.array([[one[k] for k in ("top", "left", "height", "width")] for one in params if one])
+    known = recognise_boxes(v2.Compose([theirs, v2.Resize((8, 8)), v2.ToImage()]))
+    plan, codec = compile_transform(known.transform, moves=True).plan, Codec()
+    codec.set_boxes(sides)
+    found = []
+    for index in range(draws):
+        codec.augment_decoded(plan, np.zeros((height, width, 3), np.uint8), 13, 0, 0, index)
+        found.append(codec.moves()[2:6].astype(np.int64))
+    ours = np.array([rect for rect in found if rect.any()])
+    hits = [[len(some), draws - len(some)] for some in (ours, drawn)]
+    assert stats.fisher_exact(hits).pvalue > 1e-4
+    for measure in (*(lambda rects, k=k: rects[:, k] for k in range(4)), ratios, lambda r: most(r, sides)):
+        assert stats.ks_2samp(measure(ours), measure(drawn)).pvalue > 1e-4
+
+
+def ratios(rects):
+    return rects[:, 3] / rects[:, 2]
+
+
+def most(rects, sides):
+    """The greatest Jaccard overlap of each crop with a box."""
+    corners = np.stack([rects[:, 1], rects[:, 0], rects[:, 1] + rects[:, 3], rects[:, 0] + rects[:, 2]], 1)
+    parts = torch.from_numpy(corners.astype(np.float32))
+    return torchvision.ops.box_iou(parts, torch.from_numpy(sides)).max(1).values.numpy()
