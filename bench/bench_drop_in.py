@@ -10,10 +10,11 @@ pictures with boxes, as for detection?
 
 Pairs are torchvision's VOCSegmentation of the photographs with made-up masks of 21 classes, PNGs with a
 palette. Boxes are those of its VOCDetection, three made-up ones in each photograph. The picture is cropped
-while it is a PIL image, where Pillow-SIMD resizes it.
+while it is a PIL image, where Pillow-SIMD resizes it. The rows of SSD300 have the preset of torchvision's
+reference for it, resized to 300 x 300, for one job, and for two and four that share the two cores.
 
 The items of the opaque rows take the processor for as long as their names say; no time is a tensor and an
-addition. Two jobs have one worker each, and no training step; their speeds are added.
+addition. Two or more jobs have one worker each, and no training step; their speeds are added.
 
 Method. Every measurement is a process of its own with two workers; after a second it counts for
 ``--seconds``. Rounds go over all rows in turn; a ratio is the median of the rounds' ratios, as a busy
@@ -74,6 +75,9 @@ COMPARED = {
     "PNGs": "PNGs, torch",
     "pairs, seneca": "pairs, torch",
     "boxes, seneca": "boxes, torch",
+    "SSD300, seneca": "SSD300, torch",
+    "two jobs of SSD300, seneca": "two jobs of SSD300, torch",
+    "four jobs of SSD300, seneca": "four jobs of SSD300, torch",
     "WebPs": "WebPs, torch",
     "opaque pictures, seneca": "opaque pictures, torch",
     "opaque items, seneca": "opaque items, torch",
@@ -181,6 +185,20 @@ def boxes(folder: str) -> Any:
     return torchvision.datasets.wrap_dataset_for_transforms_v2(dataset)
 
 
+def ssd300(folder: str) -> Any:
+    """The preset "ssd" of torchvision's reference for detection, with the size that its model makes of it."""
+    import torch
+    from torchvision_here import torchvision
+
+    v2 = torchvision.transforms.v2
+    steps = [v2.RandomPhotometricDistort(), v2.RandomZoomOut(fill=[123, 117, 104]), v2.RandomIoUCrop()]
+    steps += [v2.RandomHorizontalFlip(), v2.Resize((300, 300)), v2.ToImage()]
+    steps += [v2.ToDtype(torch.float32, scale=True), v2.ConvertBoundingBoxFormat("XYXY")]
+    steps += [v2.SanitizeBoundingBoxes(), v2.ToPureTensor()]
+    dataset = torchvision.datasets.VOCDetection(folder, transforms=v2.Compose(steps))
+    return torchvision.datasets.wrap_dataset_for_transforms_v2(dataset)
+
+
 def apart(items: Any) -> Any:
     """The collate_fn of torchvision's reference for detection: pictures, and targets."""
     return tuple(zip(*items, strict=True))
@@ -245,7 +263,7 @@ def habit(row: str, dataset: Any) -> dict[str, Any]:
         options["worker_init_fn"] = seed_worker
     if row == "MixUp in collate_fn":
         options["collate_fn"] = mixing(len(dataset.classes))
-    if row.startswith("boxes"):
+    if has_boxes(row):
         options["collate_fn"] = apart
     if row == "target_transform":
         dataset.target_transform = float
@@ -271,11 +289,14 @@ def loader_of(row: str, folder: str) -> Any:
         "two jobs with items of 1 ms and 64 KB": partial(Items, 1, 1 << 14),
         "pairs": lambda: pairs(folder),
         "boxes": lambda: boxes(folder),
+        "SSD300": lambda: ssd300(folder),
+        "two jobs of SSD300": lambda: ssd300(folder),
+        "four jobs of SSD300": lambda: ssd300(folder),
         TIMM: lambda: timm_folder(folder),
         **{name: partial(torchvision_folder, folder, name) for name in RECIPES},
     }.get(what, lambda: torchvision_folder(folder))()
     kind: Any = torch.utils.data.DataLoader if row.endswith(", torch") else seneca.DataLoader
-    workers = 0 if row.startswith("short epochs of opaque") else 2 // jobs_of(row)
+    workers = 0 if row.startswith("short epochs of opaque") else max(1, 2 // jobs_of(row))
     options: dict[str, Any] = {"num_workers": workers, "persistent_workers": "that stay" in row}
     if not row.endswith(", torch"):
         options |= {"cache": f"drop-in-{os.getppid()}", "cache_bytes": "256MiB"}
@@ -340,19 +361,24 @@ def _object(rng: Any, width: int, height: int) -> str:
 
 def kind_of(row: str) -> str:
     """Which of the folders a row reads."""
-    if row.startswith("boxes"):
+    if has_boxes(row):
         return "pairs"
     return next((kind for kind in KINDS if row.lower().startswith(kind)), "jpeg")
 
 
+def has_boxes(row: str) -> bool:
+    """Whether the items of a row are pictures with boxes."""
+    return row.startswith("boxes") or "SSD300" in row
+
+
 def is_opaque(row: str) -> bool:
     """Whether the dataset of a row is one of which Seneca knows nothing."""
-    return row.startswith(("opaque", "short epochs", "two jobs"))
+    return row.startswith(("opaque", "short epochs", "two jobs with"))
 
 
 def jobs_of(row: str) -> int:
     """How many jobs a row has."""
-    return 2 if row.startswith("two jobs") else 1
+    return {"two jobs": 2, "four jobs": 4}.get(" ".join(row.split()[:2]), 1)
 
 
 def cpu_s() -> float:
