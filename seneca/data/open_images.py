@@ -90,7 +90,7 @@ class OpenImagesDetection:
         path = os.path.expanduser(os.fspath(annotations))
         read = _read(path, CROWD if "iscrowd" in target_keys else None)
         self._begins, self._sides, self._crowd = read.begins, read.sides, read.crowd
-        self._ids = [name.decode() for name in read.ids.tolist()]
+        self._ids = read.ids
         known = {name: name for name in sorted(read.names)} if classes is None else _descriptions(classes)
         if missing := [name for name in read.names if name not in known]:
             raise ValueError(f"{path}: the LabelName {missing[0]!r} is not in classes={os.fspath(classes)!r}")  # type: ignore[arg-type]  # it is no None
@@ -99,7 +99,8 @@ class OpenImagesDetection:
         labels = np.array([label_of[name] for name in read.names], np.int32)
         self._labels = labels[read.numbers]
         self.samples = [
-            (os.path.join(self.root, f"{name}.jpg"), number) for number, name in enumerate(self._ids)
+            (os.path.join(self.root, f"{name.decode()}.jpg"), number)
+            for number, name in enumerate(self._ids.tolist())
         ]
         check_files(
             self,
@@ -160,7 +161,7 @@ class OpenImagesDetection:
 
         mine = slice(*self._begins[key : key + 2].tolist())
         sides = self._sides[mine] * np.array([width, height, width, height], np.float32)
-        target: dict[str, Any] = {"image_id": self._ids[key]}
+        target: dict[str, Any] = {"image_id": self._ids[key].decode()}
         target["boxes"] = tv_tensors.BoundingBoxes(
             torch.from_numpy(sides),
             format="XYXY",  # type: ignore[arg-type]  # torchvision takes names too
