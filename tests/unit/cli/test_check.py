@@ -210,7 +210,7 @@ def test_a_ctrl_c_where_nothing_is_kept_says_so():
     [
         (["/nowhere"], "there is no folder /nowhere; give another"),
         (["FILE"], "FILE is no folder; give the folder in which your files lie"),
-        (["EMPTY"], "no pictures below EMPTY: no file has the name of one, as .jpg or .png"),
+        (["EMPTY"], "no pictures or sounds below EMPTY: no file has the name of one, as .jpg or .flac"),
         (["CLOSED"], "CLOSED cannot be listed: Permission denied; give another, or get the right to read it"),
         (
             ["PICTURES", "--json", "/nowhere/report.json"],
