@@ -1,66 +1,15 @@
 #include "huffman.h"
 
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jpeglib.h>
+#include "huffman_tables.h"
 
-/* Bits that a look-up sees. With 10 the tables of a picture stay in the first cache. */
-#define LOOKUP_BITS 10
-#define ENTRIES (1u << LOOKUP_BITS)
-
-/* Bits that a look-up takes at the most: the value of its last code may lie behind what it sees. Three of them fit
- * between two refills. */
-#define MOST_BITS 18
-
-#define LONGEST_CODE 16
 #define FILLED 56 /* bits that a refill leaves at least */
-#define BLOCK 64  /* coefficients */
-#define AWAY 64   /* an advance that leaves every block: the next code is taken by itself */
 
 /* A file without a marker in its last bytes is cut off. Where that is noticed depends on how far ahead of
  * its need a decoder reads: close to the end libjpeg-turbo decides. */
 #define TAIL 64
-
-/* libjpeg-turbo's codes, and what is looked up by the next LOOKUP_BITS bits. */
-typedef struct {
-    uint8_t counts[LONGEST_CODE + 1]; /* as in the file, by which the tables are known */
-    uint8_t symbols[256];
-    bool is_made;
-
-    uint16_t one[ENTRIES];            /* bits << 8 | symbol; 0: a longer code */
-    uint32_t limit[LONGEST_CODE + 1]; /* codes up to this length are below, with 16 bits */
-    int32_t offset[LONGEST_CODE + 1]; /* from a code of this length to its symbol */
-} codes;
-
-/*
- * An entry of two coefficients, or one and nothing:
- *
- *   bits 0-7    of the stream that it takes
- *   bits 8-15   how far the first coefficient is from the last one before
- *   bits 16-23  how far the second is from that last one; AWAY: too long for a look-up
- *   bit  24     the block ends
- *   bits 32-39  the first, bits 40-47 the second, of which 0 changes nothing
- *   bits 48-63  which of the last bits taken are a value that a look-up does not see whole; it belongs to the second
- */
-#define ENDS (1u << 24)
-
-/* An entry that skips: bits 0-4 of the stream, bits 5-11 how far, bit 12 the block ends. */
-#define SKIP_ENDS (1u << 12)
-
-typedef struct {
-    codes codes;
-    uint64_t two[ENTRIES];
-    uint16_t skip[ENTRIES];
-} ac_table;
-
-/* An entry: bits << 24 | difference, as 16 bits; 0: longer. */
-typedef struct {
-    codes codes;
-    uint32_t whole[ENTRIES];
-} dc_table;
 
 /* The bits that come next are the highest of `bits`. */
 typedef struct {
@@ -79,11 +28,11 @@ struct sn_huffman {
     uint32_t restart_interval, to_restart, restarts;
     int n_blocks;
     uint8_t component[D_MAX_BLOCKS_IN_MCU]; /* of each block */
-    const dc_table *dc[D_MAX_BLOCKS_IN_MCU];
-    const ac_table *ac[D_MAX_BLOCKS_IN_MCU];
+    const sn_dc_table *dc[D_MAX_BLOCKS_IN_MCU];
+    const sn_ac_table *ac[D_MAX_BLOCKS_IN_MCU];
     uint32_t last_dc[MAX_COMPS_IN_SCAN];
-    dc_table dc_tables[NUM_HUFF_TBLS];
-    ac_table ac_tables[NUM_HUFF_TBLS];
+    sn_dc_table dc_tables[NUM_HUFF_TBLS];
+    sn_ac_table ac_tables[NUM_HUFF_TBLS];
 };
 
 /* Zigzag to natural order. */
@@ -102,162 +51,6 @@ sn_huffman *sn_huffman_new(void)
 void sn_huffman_free(sn_huffman *huffman)
 {
     free(huffman);
-}
-
-/* -- Tables -- */
-
-/* Whether the tables changed. jpeg_start_decompress() has refused invalid ones. */
-static bool make_codes(codes *made, const JHUFF_TBL *from)
-{
-    uint32_t code = 0, n = 0;
-
-    if (made->is_made && memcmp(made->counts + 1, from->bits + 1, LONGEST_CODE) == 0 &&
-        memcmp(made->symbols, from->huffval, sizeof made->symbols) == 0)
-        return false;
-    memcpy(made->counts, from->bits, sizeof made->counts);
-    memcpy(made->symbols, from->huffval, sizeof made->symbols);
-    memset(made->one, 0, sizeof made->one);
-    for (uint32_t length = 1; length <= LONGEST_CODE; length++, code <<= 1) {
-        made->offset[length] = (int32_t)n - (int32_t)code;
-        for (uint32_t k = 0; k < made->counts[length]; k++, code++, n++) {
-            uint32_t alike = length <= LOOKUP_BITS ? 1u << (LOOKUP_BITS - length) : 0;
-
-            for (uint32_t i = 0; i < alike; i++)
-                made->one[code * alike + i] = (uint16_t)(length << 8 | made->symbols[n & 0xFF]);
-        }
-        made->limit[length] = code << (LONGEST_CODE - length);
-    }
-    made->is_made = true;
-    return true;
-}
-
-/* A value of `size` bits (F.12 of the standard): those that begin with 0 are negative. */
-static inline int32_t extend(uint32_t bits, uint32_t size)
-{
-    return (int32_t)bits - (bits >> (size - 1) ? 0 : (int32_t)((1u << size) - 1));
-}
-
-static void make_dc(dc_table *table)
-{
-    for (uint32_t i = 0; i < ENTRIES; i++) {
-        uint32_t length = table->codes.one[i] >> 8, size = table->codes.one[i] & 15, bits;
-        int32_t value = 0;
-
-        table->whole[i] = 0;
-        if (length == 0 || length + size > LOOKUP_BITS)
-            continue;
-        bits = i >> (LOOKUP_BITS - length - size) & ((1u << size) - 1);
-        if (size > 0)
-            value = extend(bits, size);
-        table->whole[i] = (length + size) << 24 | (uint16_t)value;
-    }
-}
-
-/*
- * A step: the code that a look-up begins with, and the value behind it.
- *
- *   bits 0-7    of the stream that it takes; NO_STEP: too many
- *   bits 8-15   how far the coefficient is from the last one before
- *   bits 16-23  of the code alone
- *   bit  24     ENDS
- *   bit  25     KNOWN: a look-up sees the whole value, and an entry has room for it
- *   bits 26-29  of the value
- */
-#define NO_STEP 0xFFu
-#define KNOWN (1u << 25)
-#define MOST_KNOWN 7 /* bits of a value that an entry has room for */
-
-static uint32_t bits_of(uint32_t step)
-{
-    return step & 0xFF;
-}
-
-static uint32_t advance_of(uint32_t step)
-{
-    return step >> 8 & 0xFF;
-}
-
-static uint32_t code_bits_of(uint32_t step)
-{
-    return step >> 16 & 0xFF;
-}
-
-static uint32_t mask_of(uint32_t step)
-{
-    return (1u << (step >> 26)) - 1;
-}
-
-/* The step of each look-up, and the value if it is known. */
-static void make_steps(const codes *from, uint32_t *steps, int8_t *values)
-{
-    for (uint32_t i = 0; i < ENTRIES; i++) {
-        uint32_t length = from->one[i] >> 8, run = from->one[i] >> 4 & 15, size = from->one[i] & 15;
-        bool ends = size == 0 && run != 15, known = length + size <= LOOKUP_BITS && size <= MOST_KNOWN;
-
-        steps[i] = NO_STEP;
-        values[i] = 0;
-        if (length == 0 || length + size > MOST_BITS)
-            continue;
-        steps[i] = size << 26 | (known ? KNOWN : 0) | (ends ? ENDS : (run + 1) << 8) | length << 16 | (length + size);
-        if (known && size > 0)
-            values[i] = (int8_t)extend(i >> (LOOKUP_BITS - length - size) & ((1u << size) - 1), size);
-    }
-}
-
-/* Codes of a look-up, one after another. */
-typedef struct {
-    uint32_t used;    /* bits of the stream */
-    uint32_t advance; /* of all: four of them come to AWAY at most */
-    uint32_t ends;    /* ENDS: the last one ends the block */
-} codes_seen;
-
-/* The next one, if the look-up sees it and its value is not too long. Without a branch: which codes fit is hard to
- * predict. Returns its step, or 0. */
-static inline uint32_t see(codes_seen *seen, const uint32_t *steps, uint32_t bits)
-{
-    uint32_t step = steps[bits << seen->used & (ENTRIES - 1)];
-    bool fits = (seen->used + code_bits_of(step) <= LOOKUP_BITS) & (seen->used + bits_of(step) <= MOST_BITS);
-
-    step = fits & !seen->ends ? step : 0;
-    seen->used += bits_of(step);
-    seen->advance += advance_of(step);
-    seen->ends |= step & ENDS;
-    return step;
-}
-
-static void make_ac(ac_table *table)
-{
-    uint32_t steps[ENTRIES];
-    int8_t values[ENTRIES];
-
-    make_steps(&table->codes, steps, values);
-    for (uint32_t i = 0; i < ENTRIES; i++) {
-        codes_seen seen = {0, 0, 0}, of_two;
-        uint32_t first = see(&seen, steps, i), second_at = i << seen.used & (ENTRIES - 1), second, mask;
-        int8_t other = 0;
-
-        if (first == 0) {
-            table->two[i] = AWAY << 16;
-            table->skip[i] = AWAY << 5;
-            continue;
-        }
-        of_two = seen;
-        mask = first & KNOWN ? 0 : mask_of(first);
-        second = see(&seen, steps, i);
-        if (first & KNOWN && second != 0) {
-            bool known = second & KNOWN && seen.used <= LOOKUP_BITS;
-
-            of_two = seen;
-            mask = known ? 0 : mask_of(second);
-            other = known ? values[second_at] : 0;
-        }
-        if (see(&seen, steps, i) & ENDS && mask == 0)
-            of_two = seen;
-        see(&seen, steps, i);
-        table->two[i] = (uint64_t)mask << 48 | (uint64_t)(uint8_t)other << 40 | (uint64_t)(uint8_t)values[i] << 32 |
-                        of_two.ends | of_two.advance << 16 | advance_of(first) << 8 | of_two.used;
-        table->skip[i] = (uint16_t)((seen.ends ? SKIP_ENDS : 0) | seen.advance << 5 | seen.used);
-    }
 }
 
 /* -- Bits -- */
@@ -326,7 +119,7 @@ static INLINE void drop(reader *r, uint64_t n)
 }
 
 /* The next code, whatever its length; -1: none. */
-static INLINE int take_symbol(reader *r, const codes *from)
+static INLINE int take_symbol(reader *r, const sn_huffman_codes *from)
 {
     uint32_t found = from->one[r->bits >> (64 - LOOKUP_BITS)], begin = (uint32_t)(r->bits >> 48);
 
@@ -347,12 +140,12 @@ static INLINE int32_t take_value(reader *r, uint32_t size)
     uint32_t bits = (uint32_t)(r->bits >> (64 - size));
 
     drop(r, size);
-    return extend(bits, size);
+    return sn_huffman_extend(bits, size);
 }
 
 /* -- Blocks -- */
 
-static INLINE bool take_dc(reader *r, const dc_table *table, uint32_t *last)
+static INLINE bool take_dc(reader *r, const sn_dc_table *table, uint32_t *last)
 {
     uint32_t found = table->whole[r->bits >> (64 - LOOKUP_BITS)];
     int symbol;
@@ -376,7 +169,7 @@ enum { FAILED, GOES_ON, ENDED, ALONE };
 /* One code by itself, with the value behind it: so many bits have to be there. *at: the last coefficient, in zigzag
  * order. */
 #define ALONE_BITS (LONGEST_CODE + 15)
-static INLINE int take_one(reader *r, const codes *from, uint32_t *at, int16_t *block)
+static INLINE int take_one(reader *r, const sn_huffman_codes *from, uint32_t *at, int16_t *block)
 {
     int symbol = take_symbol(r, from);
     uint32_t size;
@@ -411,7 +204,7 @@ static INLINE int32_t extend_masked(uint32_t bits, uint32_t mask)
     return (int32_t)bits - (int32_t)(bits <= mask >> 1 ? mask : 0);
 }
 
-static INLINE int look_up(reader *r, const ac_table *table, uint32_t *at, int16_t *block, int most)
+static INLINE int look_up(reader *r, const sn_ac_table *table, uint32_t *at, int16_t *block, int most)
 {
 #pragma GCC unroll 3
     for (int k = 0; k < most; k++) {
@@ -431,7 +224,7 @@ static INLINE int look_up(reader *r, const ac_table *table, uint32_t *at, int16_
     return GOES_ON;
 }
 
-static INLINE int skip_up(reader *r, const ac_table *table, uint32_t *at, int most)
+static INLINE int skip_up(reader *r, const sn_ac_table *table, uint32_t *at, int most)
 {
 #pragma GCC unroll 3
     for (int k = 0; k < most; k++) {
@@ -448,7 +241,7 @@ static INLINE int skip_up(reader *r, const ac_table *table, uint32_t *at, int mo
 }
 
 /* The coefficients behind the first, which has left FILLED - LOOKUP_BITS bits or more. */
-static INLINE bool take_ac(reader *r, const ac_table *table, int16_t *block)
+static INLINE bool take_ac(reader *r, const sn_ac_table *table, int16_t *block)
 {
     uint32_t at = 0;
     int state = look_up(r, table, &at, block, AFTER_DC);
@@ -467,7 +260,7 @@ static INLINE bool take_ac(reader *r, const ac_table *table, int16_t *block)
     return true;
 }
 
-static INLINE bool skip_ac(reader *r, const ac_table *table)
+static INLINE bool skip_ac(reader *r, const sn_ac_table *table)
 {
     uint32_t at = 0;
     int state = skip_up(r, table, &at, AFTER_DC);
@@ -585,10 +378,8 @@ bool sn_huffman_begin(sn_huffman *huffman, struct jpeg_decompress_struct *info)
     for (int k = 0; k < info->comps_in_scan; k++) {
         int dc = info->cur_comp_info[k]->dc_tbl_no, ac = info->cur_comp_info[k]->ac_tbl_no;
 
-        if (make_codes(&huffman->dc_tables[dc].codes, info->dc_huff_tbl_ptrs[dc]))
-            make_dc(&huffman->dc_tables[dc]);
-        if (make_codes(&huffman->ac_tables[ac].codes, info->ac_huff_tbl_ptrs[ac]))
-            make_ac(&huffman->ac_tables[ac]);
+        sn_huffman_make_dc(&huffman->dc_tables[dc], info->dc_huff_tbl_ptrs[dc]);
+        sn_huffman_make_ac(&huffman->ac_tables[ac], info->ac_huff_tbl_ptrs[ac]);
     }
     memset(huffman->last_dc, 0, sizeof huffman->last_dc);
     huffman->reader = (reader){begin, end, 0, 0, 0, false};

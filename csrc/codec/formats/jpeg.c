@@ -1,32 +1,18 @@
 #include "jpeg.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jpeglib.h>
-#include <jerror.h>
-
 #include "../../base/sn_status.h"
 #include "cmyk.h"
 #include "huffman.h"
 #include "jpeg_header.h"
+#include "libjpeg.h"
 #include "orientation.h"
 #include "raster.h"
 #include "recode.h"
-
-/* A scan takes ten bytes of a file and a pass over all coefficients: up to 1 ns a pixel where it says nothing of
- * them, 4 with arithmetic coding. So what is bounded is scans times pixels, to some two seconds of a core. libjpeg's
- * script has 10 scans, and 18 for four colours; encoders that search for the best script come to about as many.
- * Pictures of 64 million pixels may have 32, smaller ones more, up to where libjpeg-turbo's own tools stop; larger
- * ones no fewer. No camera and no browser knows arithmetic coding, so that 8 have to do for the largest of those. */
-#define MAX_SCANS 500
-#define MAX_SCANS_OF_LARGE 32
-#define MAX_SCANNED_PIXELS 2000000000ull
-#define ARITHMETIC_WEIGHT 4
 
 /* A step has come to what sn_huffman leaves to libjpeg. */
 #define AGAIN 1
@@ -48,21 +34,8 @@ typedef struct {
     boolean eoi_reached;
 } input_controller;
 
-/* The bytes that libjpeg may hold for one picture beyond the coefficients of max_pixels. */
-#define MEMORY_MARGIN (64L << 20)
-
 struct sn_jpeg {
-    struct jpeg_decompress_struct info;
-    struct jpeg_error_mgr errors;
-    struct jpeg_source_mgr source;
-    struct jpeg_progress_mgr progress;
-    jmp_buf jump;
-    int rc;        /* why `jump` was taken */
-    bool created;  /* `info` holds memory */
-    char *message; /* the codec's */
-    uint64_t max_pixels;
-
-    int max_scans;        /* of the picture that is open */
+    sn_libjpeg lib;       /* the first field: on_mcu() finds the sn_jpeg by it */
     uint32_t orientation; /* 1: stored upright, or not asked */
     uint32_t denominator; /* of the size that is decoded */
     bool plainly;         /* without sn_huffman */
@@ -74,7 +47,7 @@ struct sn_jpeg {
     sn_recoded_payload *payload; /* to be written too; NULL: none, or not in this attempt */
     sn_buffer stored;            /* what was decoded, before it is turned */
 
-    /* The arguments of the step under way, which takes none itself: see attempt(). */
+    /* The arguments of the step under way. */
     const uint8_t *bytes;
     size_t length;
     bool upright;
@@ -83,147 +56,22 @@ struct sn_jpeg {
     sn_view view;
 };
 
-/* -- libjpeg's callbacks -- */
-
-static sn_jpeg *owner(j_common_ptr info)
-{
-    return info->client_data;
-}
-
-static void fail(sn_jpeg *jpeg, int rc, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
-static void fail(sn_jpeg *jpeg, int rc, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(jpeg->message, SN_JPEG_MESSAGE, format, arguments);
-    va_end(arguments);
-    jpeg->rc = rc;
-    longjmp(jpeg->jump, 1);
-}
-
-static void fail_too_large(sn_jpeg *jpeg, const char *what) __attribute__((noreturn));
-static void fail_too_large(sn_jpeg *jpeg, const char *what)
-{
-    fail(jpeg, SN_E_TOO_LARGE, "%u x %u pixels %s max_pixels=%llu: shrink the picture, leave it out, or allow more",
-         jpeg->info.image_height, jpeg->info.image_width, what, (unsigned long long)jpeg->max_pixels);
-}
-
-static void on_error(j_common_ptr info)
-{
-    char reason[JMSG_LENGTH_MAX];
-    int rc = SN_E_DECODE;
-
-    switch (info->err->msg_code) {
-    case JERR_OUT_OF_MEMORY:
-        rc = -ENOMEM;
-        break;
-    case JERR_NO_BACKING_STORE: /* how libjpeg says that max_memory_to_use is reached */
-        fail_too_large(owner(info), "take more memory to decode than goes with");
-    case JERR_IMAGE_TOO_BIG:
-    case JERR_WIDTH_OVERFLOW:
-        rc = SN_E_TOO_LARGE;
-        break;
-    case JERR_SOF_UNSUPPORTED: /* this libjpeg-turbo does not know the kind; Pillow may have another, which does */
-    case JERR_BAD_PRECISION:
-    case JERR_ARITH_NOTIMPL:
-    case JERR_CCIR601_NOTIMPL:
-    case JERR_CONVERSION_NOTIMPL:
-    case JERR_FRACT_SAMPLE_NOTIMPL:
-    case JERR_NOT_COMPILED:
-    case JERR_NOTIMPL:
-        rc = SN_E_FOR_PILLOW;
-        break;
-    default:
-        break;
-    }
-    info->err->format_message(info, reason);
-    fail(owner(info), rc, "%s", reason);
-}
-
-/* A warning is damage that libjpeg goes on from. Pillow takes such pictures; so do we. */
-static void on_warning(j_common_ptr info, int level)
-{
-    (void)info;
-    (void)level;
-}
-
-static void on_output(j_common_ptr info)
-{
-    (void)info;
-}
-
-static void on_progress(j_common_ptr info)
-{
-    const sn_jpeg *jpeg = owner(info);
-    if (jpeg->info.input_scan_number > jpeg->max_scans)
-        fail(owner(info), SN_E_TOO_LARGE,
-             "a JPEG of %u x %u pixels in more than %d scans, each a pass over all of them; no encoder writes so "
-             "many: save it anew",
-             jpeg->info.image_height, jpeg->info.image_width, jpeg->max_scans);
-}
+/* -- Steps: they run under sn_libjpeg_attempt(), which is where their errors land -- */
 
 static void leave_to_libjpeg(sn_jpeg *jpeg) __attribute__((noreturn));
 static void leave_to_libjpeg(sn_jpeg *jpeg)
 {
-    jpeg->rc = AGAIN;
-    longjmp(jpeg->jump, 1);
+    sn_libjpeg_fail(&jpeg->lib, AGAIN, "for libjpeg-turbo");
 }
 
 /* In place of libjpeg's own. */
 static boolean on_mcu(j_decompress_ptr info, JBLOCKROW *blocks)
 {
-    sn_jpeg *jpeg = owner((j_common_ptr)info);
+    sn_jpeg *jpeg = info->client_data; /* which points to its first field */
 
     if (!sn_huffman_decode(jpeg->huffman, blocks))
         leave_to_libjpeg(jpeg);
     return TRUE;
-}
-
-static void source_init(j_decompress_ptr info)
-{
-    (void)info;
-}
-
-/* The whole file is there from the start: to be asked for more means that it ends early.
- * libjpeg's own memory source would invent an end marker and leave the rest of the picture grey,
- * with a warning; Pillow refuses the file, and grey pictures are not worth training on. But once
- * the last row is had, only the end marker is looked for, and Pillow does without. */
-static boolean source_fill(j_decompress_ptr info)
-{
-    if (info->output_height > 0 && info->output_scanline == info->output_height)
-        return FALSE;
-    fail(owner((j_common_ptr)info), SN_E_DECODE, "image file is truncated");
-}
-
-static void source_skip(j_decompress_ptr info, long count)
-{
-    if (count <= 0)
-        return;
-    if ((size_t)count > info->src->bytes_in_buffer) {
-        source_fill(info);
-        count = (long)info->src->bytes_in_buffer;
-    }
-    info->src->next_input_byte += count;
-    info->src->bytes_in_buffer -= (size_t)count;
-}
-
-static void source_term(j_decompress_ptr info)
-{
-    (void)info;
-}
-
-/* -- Steps: they run under attempt(), which is where their errors land -- */
-
-/* Errors jump out of libjpeg to here and nowhere else. A step is a function of its own, so that
- * no local variable of the caller is changed between setjmp and the jump; it owns nothing that a
- * jump over it would leak. */
-static int attempt(sn_jpeg *jpeg, void (*step)(sn_jpeg *))
-{
-    if (setjmp(jpeg->jump) != 0)
-        return jpeg->rc;
-    step(jpeg);
-    return SN_OK;
 }
 
 /* The contents of a segment, if it begins with this name. */
@@ -241,7 +89,7 @@ static uint32_t find_orientation(const sn_jpeg *jpeg)
     const uint8_t *part, *exif = NULL, *xmp = NULL;
     size_t exif_length = 0, xmp_length = 0;
 
-    for (jpeg_saved_marker_ptr marker = jpeg->info.marker_list; marker != NULL; marker = marker->next) {
+    for (jpeg_saved_marker_ptr marker = jpeg->lib.info.marker_list; marker != NULL; marker = marker->next) {
         if ((part = contents(marker, exif_name, sizeof exif_name)) != NULL) {
             exif = part;
             exif_length = marker->data_length - sizeof exif_name;
@@ -253,41 +101,11 @@ static uint32_t find_orientation(const sn_jpeg *jpeg)
     return sn_orientation_read(exif, exif_length, xmp, xmp_length);
 }
 
-static int max_scans(const struct jpeg_decompress_struct *info)
+static void read_header(void *argument)
 {
-    uint64_t scans = MAX_SCANNED_PIXELS / ((uint64_t)info->image_width * info->image_height);
+    sn_jpeg *jpeg = argument;
 
-    if (scans < MAX_SCANS_OF_LARGE)
-        scans = MAX_SCANS_OF_LARGE;
-    if (info->arith_code)
-        scans /= ARITHMETIC_WEIGHT;
-    return scans < MAX_SCANS ? (int)scans : MAX_SCANS;
-}
-
-static void read_header(sn_jpeg *jpeg)
-{
-    struct jpeg_decompress_struct *info = &jpeg->info;
-
-    info->err = &jpeg->errors;
-    info->client_data = jpeg;
-    jpeg->created = true; /* before it is true: a half-made one must be destroyed as well */
-    jpeg_create_decompress(info);
-    info->progress = &jpeg->progress;
-    info->mem->max_memory_to_use = (long)(jpeg->max_pixels * 8) + MEMORY_MARGIN;
-
-    jpeg->source.next_input_byte = jpeg->bytes;
-    jpeg->source.bytes_in_buffer = jpeg->length;
-    info->src = &jpeg->source;
-    if (jpeg->upright || jpeg->payload != NULL)
-        jpeg_save_markers(info, JPEG_APP0 + 1, 0xFFFF);
-    while (jpeg_read_header(info, FALSE) == JPEG_HEADER_TABLES_ONLY)
-        ; /* an abbreviated stream: the picture is in the next one */
-
-    if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels)
-        fail_too_large(jpeg, "are more than");
-    if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
-        fail(jpeg, SN_E_DECODE, "neither grey, colour nor CMYK");
-    jpeg->max_scans = max_scans(info);
+    sn_libjpeg_read_header(&jpeg->lib, jpeg->bytes, jpeg->length, jpeg->upright || jpeg->payload != NULL);
     if (jpeg->upright)
         jpeg->orientation = find_orientation(jpeg);
     if (jpeg->payload != NULL && find_orientation(jpeg) != 1)
@@ -313,7 +131,7 @@ static bool is_smoothed(const struct jpeg_decompress_struct *info)
  * decoded; libjpeg moves it left to a block's edge. */
 static uint32_t crop_columns(sn_jpeg *jpeg)
 {
-    struct jpeg_decompress_struct *info = &jpeg->info;
+    struct jpeg_decompress_struct *info = &jpeg->lib.info;
     uint32_t margin = 2 * (uint32_t)info->max_h_samp_factor;
     uint32_t right = jpeg->region.left + jpeg->region.width;
     JDIMENSION first = jpeg->region.left > margin ? jpeg->region.left - margin : 0;
@@ -329,7 +147,7 @@ static uint32_t crop_columns(sn_jpeg *jpeg)
  * more than one way. */
 static void want_columns(sn_jpeg *jpeg, uint32_t first)
 {
-    const struct jpeg_decompress_struct *info = &jpeg->info;
+    const struct jpeg_decompress_struct *info = &jpeg->lib.info;
     uint32_t width = (uint32_t)(info->max_h_samp_factor * DCTSIZE) / jpeg->denominator;
 
     if (info->num_components > 1 && info->output_width > 0)
@@ -376,12 +194,12 @@ static void finish(struct jpeg_decompress_struct *info)
 /* The region by our own code from the codes to the pixels. */
 static void draw_region(sn_jpeg *jpeg)
 {
-    struct jpeg_decompress_struct *info = &jpeg->info;
+    struct jpeg_decompress_struct *info = &jpeg->lib.info;
     sn_rect region = jpeg->region;
     size_t stride = (size_t)region.width * 3;
 
     if (sn_buffer_reserve(jpeg->buffer, stride * region.height) != 0)
-        fail(jpeg, -ENOMEM, "no memory for the pixels");
+        sn_libjpeg_fail(&jpeg->lib, -ENOMEM, "no memory for the pixels");
     if (!sn_raster_draw(jpeg->raster, jpeg->huffman, jpeg->buffer->data, stride))
         leave_to_libjpeg(jpeg);
     sn_huffman_end(jpeg->huffman, info);
@@ -416,15 +234,16 @@ static void end_payload(sn_jpeg *jpeg, const sn_recoding *begun)
         return;
     if (sn_raster_is_recoding(jpeg->raster)) {
         jpeg->payload->length = sn_recoding_end(jpeg->recoding);
-        jpeg->payload->rc = jpeg->info.err->num_warnings > 0 ? SN_E_DECODE : SN_OK;
+        jpeg->payload->rc = jpeg->lib.info.err->num_warnings > 0 ? SN_E_DECODE : SN_OK;
     } else if (jpeg->recoding->is_full) {
         jpeg->payload->rc = SN_FULL;
     }
 }
 
-static void read_region(sn_jpeg *jpeg)
+static void read_region(void *argument)
 {
-    struct jpeg_decompress_struct *info = &jpeg->info;
+    sn_jpeg *jpeg = argument;
+    struct jpeg_decompress_struct *info = &jpeg->lib.info;
     sn_rect region = jpeg->region;
     bool cmyk = info->num_components == 4;
     bool whole, ours;
@@ -459,7 +278,7 @@ static void read_region(sn_jpeg *jpeg)
         want_columns(jpeg, first_column);
     stride = (size_t)info->output_width * (cmyk ? 4 : 3);
     if (sn_buffer_reserve(jpeg->buffer, stride * (region.height + (size_t)1)) != 0) /* and a row for what is below */
-        fail(jpeg, -ENOMEM, "no memory for the pixels");
+        sn_libjpeg_fail(&jpeg->lib, -ENOMEM, "no memory for the pixels");
     pixels = jpeg->buffer->data;
 
     if (!whole && region.top > 0)
@@ -489,9 +308,11 @@ static void read_region(sn_jpeg *jpeg)
     jpeg->view.stride = stride;
 }
 
-static void recode_scans(sn_jpeg *jpeg)
+static void recode_scans(void *argument)
 {
-    jpeg->payload->rc = sn_recode_scans(&jpeg->info, jpeg->recoding, jpeg->payload);
+    sn_jpeg *jpeg = argument;
+
+    jpeg->payload->rc = sn_recode_scans(&jpeg->lib.info, jpeg->recoding, jpeg->payload);
 }
 
 /* -- The calls -- */
@@ -502,24 +323,13 @@ sn_jpeg *sn_jpeg_new(uint64_t max_pixels, char message[SN_JPEG_MESSAGE])
 
     if (jpeg == NULL)
         return NULL;
+    sn_libjpeg_init(&jpeg->lib, max_pixels, message, SN_JPEG_MESSAGE);
     jpeg->huffman = sn_huffman_new();
     jpeg->raster = sn_raster_new();
     if (jpeg->huffman == NULL || jpeg->raster == NULL) {
         sn_jpeg_free(jpeg);
         return NULL;
     }
-    jpeg_std_error(&jpeg->errors);
-    jpeg->errors.error_exit = on_error;
-    jpeg->errors.emit_message = on_warning;
-    jpeg->errors.output_message = on_output;
-    jpeg->progress.progress_monitor = on_progress;
-    jpeg->source.init_source = source_init;
-    jpeg->source.fill_input_buffer = source_fill;
-    jpeg->source.skip_input_data = source_skip;
-    jpeg->source.resync_to_restart = jpeg_resync_to_restart;
-    jpeg->source.term_source = source_term;
-    jpeg->max_pixels = max_pixels;
-    jpeg->message = message;
     return jpeg;
 }
 
@@ -549,11 +359,11 @@ int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool uprigh
             return -ENOMEM;
     }
     if (length < 3 || bytes[0] != 0xFF || bytes[1] != 0xD8 || bytes[2] != 0xFF) {
-        snprintf(jpeg->message, SN_JPEG_MESSAGE, "the first bytes are not a JPEG's");
+        snprintf(jpeg->lib.message, SN_JPEG_MESSAGE, "the first bytes are not a JPEG's");
         return SN_E_FOR_PILLOW;
     }
     if (!sn_jpeg_header_is_usual(bytes, length)) {
-        snprintf(jpeg->message, SN_JPEG_MESSAGE, "the JPEG's header is unusual: Pillow decides");
+        snprintf(jpeg->lib.message, SN_JPEG_MESSAGE, "the JPEG's header is unusual: Pillow decides");
         return SN_E_FOR_PILLOW;
     }
     jpeg->bytes = bytes;
@@ -563,11 +373,11 @@ int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool uprigh
     jpeg->orientation = 1;
     jpeg->denominator = 1;
     jpeg->plainly = false;
-    rc = attempt(jpeg, read_header);
+    rc = sn_libjpeg_attempt(&jpeg->lib, read_header, jpeg);
     if (rc == SN_OK) {
         swapped = sn_orientation_swaps(jpeg->orientation);
-        *height = swapped ? jpeg->info.image_width : jpeg->info.image_height;
-        *width = swapped ? jpeg->info.image_height : jpeg->info.image_width;
+        *height = swapped ? jpeg->lib.info.image_width : jpeg->lib.info.image_height;
+        *width = swapped ? jpeg->lib.info.image_height : jpeg->lib.info.image_width;
     }
     return rc;
 }
@@ -578,7 +388,7 @@ int sn_jpeg_open_recoded(sn_jpeg *jpeg, const void *payload, size_t bytes, uint3
     if (jpeg->recoded == NULL && (jpeg->recoded = calloc(1, sizeof *jpeg->recoded)) == NULL)
         return -ENOMEM;
     if (!sn_recoded_open(jpeg->recoded, payload, bytes)) {
-        snprintf(jpeg->message, SN_JPEG_MESSAGE, "its recoded copy is damaged");
+        snprintf(jpeg->lib.message, SN_JPEG_MESSAGE, "its recoded copy is damaged");
         return SN_E_DECODE;
     }
     jpeg->is_recoded = true;
@@ -594,7 +404,7 @@ static uint32_t reduced(uint32_t side, uint32_t denominator)
 
 sn_reduction sn_jpeg_shrink(sn_jpeg *jpeg, uint32_t denominator)
 {
-    uint32_t height = jpeg->info.image_height, width = jpeg->info.image_width;
+    uint32_t height = jpeg->lib.info.image_height, width = jpeg->lib.info.image_width;
     uint32_t rows = 0, columns = 0; /* before the first of the picture that is turned */
 
     if (sn_orientation_mirrors_rows(jpeg->orientation))
@@ -617,7 +427,7 @@ static int read_recoded(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_vie
         !sn_raster_begin(jpeg->raster, &jpeg->recoded->frame, region, NULL))
         return -ENOMEM;
     if (!sn_raster_draw_recoded(jpeg->raster, jpeg->recoded, buffer->data, stride)) {
-        snprintf(jpeg->message, SN_JPEG_MESSAGE, "its recoded copy is damaged");
+        snprintf(jpeg->lib.message, SN_JPEG_MESSAGE, "its recoded copy is damaged");
         return SN_E_DECODE;
     }
     *out = (sn_view){buffer->data, region.height, region.width, stride, NULL, 0};
@@ -628,9 +438,9 @@ static int read_recoded(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_vie
 static int begin_again(sn_jpeg *jpeg)
 {
     sn_jpeg_close(jpeg);
-    jpeg->message[0] = '\0';
+    jpeg->lib.message[0] = '\0';
     jpeg->plainly = true;
-    return attempt(jpeg, read_header);
+    return sn_libjpeg_attempt(&jpeg->lib, read_header, jpeg);
 }
 
 /* Several scans are read once: their rectangle is drawn from the payload. */
@@ -638,7 +448,7 @@ static int open_scans(sn_jpeg *jpeg)
 {
     sn_recoded_payload *payload = jpeg->payload;
     uint32_t height, width;
-    int rc = attempt(jpeg, recode_scans);
+    int rc = sn_libjpeg_attempt(&jpeg->lib, recode_scans, jpeg);
 
     if (rc != SN_OK)
         payload->rc = rc;
@@ -653,21 +463,21 @@ int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
     uint32_t height, width;
     int rc = SN_OK;
 
-    if (jpeg->payload != NULL && jpeg_has_multiple_scans(&jpeg->info))
+    if (jpeg->payload != NULL && jpeg_has_multiple_scans(&jpeg->lib.info))
         rc = open_scans(jpeg);
     if (rc != SN_OK)
         return rc;
     if (jpeg->is_recoded)
         return read_recoded(jpeg, region, buffer, out);
-    height = reduced(jpeg->info.image_height, jpeg->denominator);
-    width = reduced(jpeg->info.image_width, jpeg->denominator);
+    height = reduced(jpeg->lib.info.image_height, jpeg->denominator);
+    width = reduced(jpeg->lib.info.image_width, jpeg->denominator);
     jpeg->region = sn_orientation_stored(jpeg->orientation, region, height, width);
     jpeg->buffer = turned ? &jpeg->stored : buffer;
-    rc = attempt(jpeg, read_region);
+    rc = sn_libjpeg_attempt(&jpeg->lib, read_region, jpeg);
     if (rc == AGAIN || (rc != SN_OK && jpeg->payload != NULL)) {
         rc = begin_again(jpeg);
         if (rc == SN_OK)
-            rc = attempt(jpeg, read_region);
+            rc = sn_libjpeg_attempt(&jpeg->lib, read_region, jpeg);
     }
     if (rc != SN_OK)
         return rc;
@@ -682,14 +492,9 @@ int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
     return SN_OK;
 }
 
-/* The decompressor is made anew for each picture. Kept, it would keep the Huffman and
- * quantisation tables of the last one, and a file that lacks its own would decode by them: pixels
- * that depend on what came before. Making it costs less than a
- * thousandth of a picture. */
 void sn_jpeg_close(sn_jpeg *jpeg)
 {
-    if (jpeg->created)
-        jpeg_destroy_decompress(&jpeg->info);
-    jpeg->created = jpeg->is_recoded = false;
+    sn_libjpeg_close(&jpeg->lib);
+    jpeg->is_recoded = false;
     jpeg->payload = NULL;
 }
