@@ -195,7 +195,7 @@ def judge_sound(data: bytes, codec: Codec, format_: str) -> FileVerdict:
             sound.decode(codec, Plan.of_sounds([], 0), data)
         except LeftToPillowError:
             # Imported here only: this module imports torch.
-            from seneca.transforms._apply_sound import open_sound
+            from seneca.transforms._apply import open_sound
 
             open_sound(data)
     except DecodeError as error:

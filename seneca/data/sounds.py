@@ -61,10 +61,10 @@ class SoundDataset:
             OSError: The file cannot be read.
         """
         # Imported here only, as in PictureDataset.
-        from seneca.transforms._apply_sound import augment_encoded
+        from seneca.transforms._apply import augment_encoded
 
         path, target = self.samples[index]
-        made: Any = augment_encoded(self.pipeline(), self.read(index), path)
+        made: Any = augment_encoded(self.pipeline(), self.read(index), path, None)
         if self.transform is not None and not isinstance(self.transform, NativeTransform):
             made = self.transform(made)
         if self.target_transform is not None:

@@ -30,7 +30,6 @@ from seneca.data.files import PictureFiles
 from seneca.data.private import Private, times_asked
 from seneca.forms import Form
 from seneca.transforms import _apply as sample
-from seneca.transforms import _apply_sound as of_sound
 from seneca.transforms._pipeline import Pipeline
 
 __all__ = [
@@ -329,22 +328,27 @@ class Pictures(KeptStages):
         if self.static is not None:
             return self._then(items.read(decoded.data))
         array = self._array(decoded)
-        return self._augment_decoded(array) if self.then is None else self.then(self._value(array))
+        if self.then is not None:
+            return self.then(self._value(array))
+        return sample.augment_decoded(self.pipeline, array, self.max_pixels)
 
     def augment_encoded(self, index: int, data: bytes) -> Any:
         if self.then is None and self.static is None:
-            return self._augment_encoded(index, data)
+            return sample.augment_encoded(self.pipeline, data, self._path(index), self.max_pixels)
         value = self._value(self._decoded(index, data))
         return self._then(value if self.static is None else self.static(value))
 
     def _then(self, value: Any) -> Any:
         return value if self.then is None else self.then(value)
 
-    # What follows differs for sounds.
-
     def _decoded(self, index: int, data: bytes) -> np.ndarray:
         """DECODED of a file."""
-        return sample.decode_head(self.pipeline, data, self.files.samples[index][0], self.max_pixels)
+        return sample.decode_head(self.pipeline, data, self._path(index), self.max_pixels)
+
+    def _path(self, index: int) -> str:
+        return self.files.path_of(index)
+
+    # What follows differs for sounds.
 
     def _payload(self, decoded: np.ndarray) -> Payload:
         return Payload(decoded.reshape(-1), *decoded.shape[:2])
@@ -361,18 +365,9 @@ class Pictures(KeptStages):
         """What the user's functions get."""
         return Image.fromarray(decoded)
 
-    def _augment_decoded(self, decoded: np.ndarray) -> Any:
-        return sample.augment_decoded(self.pipeline, decoded, self.max_pixels)
-
-    def _augment_encoded(self, index: int, data: bytes) -> Any:
-        return sample.augment_encoded(self.pipeline, data, self.files.samples[index][0], self.max_pixels)
-
 
 class Sounds(Pictures):
     """Files of sounds. DECODED is floats, and the user's functions get tensors (channels, frames)."""
-
-    def _decoded(self, index: int, data: bytes) -> np.ndarray:
-        return of_sound.decode_head(self.pipeline, data, self.files.samples[index][0])
 
     def _payload(self, decoded: np.ndarray) -> Payload:
         return Payload(decoded.reshape(-1).view(np.uint8), len(decoded), 0)  # frames follow from the length
@@ -384,12 +379,6 @@ class Sounds(Pictures):
 
     def _value(self, decoded: np.ndarray) -> Any:
         return torch.tensor(decoded)  # a copy: functions may change it
-
-    def _augment_decoded(self, decoded: np.ndarray) -> Any:
-        return of_sound.augment_decoded(self.pipeline, decoded)
-
-    def _augment_encoded(self, index: int, data: bytes) -> Any:
-        return of_sound.augment_encoded(self.pipeline, data, self.files.samples[index][0])
 
 
 def _private_if_asked(make: Callable[..., Any], *arguments: Any) -> Any:

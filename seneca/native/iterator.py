@@ -32,8 +32,7 @@ from seneca.native.prefetch import Ready
 from seneca.native.session import Inputs, Session
 from seneca.native.user_order import UserOrder
 from seneca.partition import Jobs, Spent
-from seneca.transforms._apply import open_picture
-from seneca.transforms._apply_sound import open_sound
+from seneca.transforms._apply import open_picture, open_sound
 from seneca.tuning.controller import SplitController, profile_for
 from seneca.tuning.telemetry import Telemetry, WorkDone
 

@@ -21,7 +21,7 @@ from seneca._core.undecoded import abandon, distrust, encoded, finish, finish_so
 from seneca._runtime.warn import warn
 from seneca.errors import DecodeError
 from seneca.forms import UNRECODED, Form
-from seneca.transforms._apply_sound import Opened
+from seneca.transforms._apply import Opened
 
 __all__ = ["Counts", "Prefetcher", "Ready", "UnderWay"]
 

@@ -1,4 +1,4 @@
-"""One picture in the calling process: from the bytes of a file to a tensor.
+"""One picture or sound in the calling process: from the bytes of a file to a tensor.
 
 ``dataset[i]``, torch's worker processes and a transform that is called by hand use this module. A loader of
 Seneca's does the same for whole batches in the native core, without it.
@@ -7,13 +7,14 @@ Seneca's does the same for whole batches in the native core, without it.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import functools
 import io
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,19 +24,28 @@ from seneca._runtime.enabled import off_because
 from seneca._runtime.pillow import Settings as PillowSettings
 from seneca._runtime.pillow import settings as pillow_settings
 from seneca.errors import DecodeError, LeftToPillowError, PictureTooLargeError, PlanError
-from seneca.transforms._pipeline import Decode, NativeTransform, Pipeline, compile_transform
+from seneca.transforms._pipeline import (
+    Decode,
+    NativeTransform,
+    Pipeline,
+    Step,
+    compile_sound,
+    compile_transform,
+)
 
 try:
+    from seneca._core import sound
     from seneca._core.batch import batch_write
     from seneca._core.codec import Codec
 except ImportError:
     if off_because() is None:
         raise  # on Linux a core that does not load is a broken build; Python would only hide it
-    Codec = None  # type: ignore[assignment, misc]
+    Codec = sound = None  # type: ignore[assignment, misc]
 
 __all__ = [
     "MASK_MODES",
     "NUMPY_TYPES",
+    "Opened",
     "array_of",
     "augment_decoded",
     "augment_encoded",
@@ -45,8 +55,10 @@ __all__ = [
     "naming",
     "open_mask",
     "open_picture",
+    "open_sound",
     "seed_of",
     "transform_picture",
+    "transform_sound",
 ]
 
 
@@ -60,9 +72,26 @@ def _compiled_with(_: PillowSettings, transform: NativeTransform, **options: Any
     return compile_transform(transform, **options)
 
 
+@functools.lru_cache(maxsize=64)
+def _compiled_of_sounds(transform: NativeTransform, channels: int) -> Pipeline:
+    return compile_sound(transform, channels=channels)
+
+
+@functools.lru_cache(maxsize=256)
+def _of_length(pipeline: Pipeline, channels: int, frames: int) -> Pipeline:
+    """The pipeline for sounds whose DECODED has this shape. The native core makes results of one shape
+    only."""
+    steps = list(pipeline.steps)
+    steps.insert(pipeline.n_head, Step("time_crop", {"frames": frames}))
+    return dataclasses.replace(
+        pipeline, steps=tuple(steps), channels=channels, output_size=(channels, frames)
+    )
+
+
 # A codec serves one thread. A forked child inherits those of the forking thread, which are idle.
 _of_thread = threading.local()
 
+ANY_LENGTH = (0, 0)  # the size of what a pipeline makes of sounds, if it depends on the sound
 EXIF_ORIENTATION = 0x0112
 MASK_MODES = ("L", "P")  # Pillow's, of a mask: one byte a pixel
 TURNS = {
@@ -80,6 +109,11 @@ TURNS = {
 WITHOUT_WEBP = (
     "it is a WebP, and this Pillow was compiled without: install libwebp-dev and compile Pillow again, "
     "or install Pillow's wheel"
+)
+
+WITHOUT_SOUNDFILE = (
+    "the native core does not decode it, and Python's soundfile, which might, is not installed: "
+    "pip install soundfile, or save it as WAV, FLAC, Ogg or MP3"
 )
 
 # The NumPy type with which the native core writes each type. NumPy has no bfloat16; its bits are written as
@@ -141,35 +175,37 @@ def augment_encoded(
 ) -> torch.Tensor:
     """Run the whole pipeline on a file's bytes, and decode only what it needs. Errors are those of
     :func:`load_picture`."""
+    if pipeline.sound and pipeline.output_size == ANY_LENGTH:
+        return augment_decoded(pipeline, decode_head(pipeline, data, path, max_pixels), max_pixels)
     seed = seed_of(pipeline)
     with naming(path):
+        codec = codec_of(max_pixels)
+        augment = functools.partial(sound.augment_encoded, codec) if pipeline.sound else codec.augment_encoded
         try:
-            pixels = codec_of(max_pixels).augment_encoded(pipeline.plan, data, seed, 0, 0, 0)
-            return _tensor(pipeline, pixels, seed)
+            return _tensor(pipeline, augment(pipeline.plan, data, seed, 0, 0, 0), seed)
         except LeftToPillowError:
-            pass  # Pillow decodes it
-        picture = open_picture(data, apply_orientation=pipeline.apply_orientation, max_pixels=max_pixels)
-        return _transformed(pipeline, picture, seed, max_pixels)
+            pass
+        return _augmented(pipeline, _head_by_python(pipeline, data, max_pixels), seed, max_pixels)
 
 
 def decode_head(
     pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int | None
 ) -> np.ndarray:
-    """Make DECODED of a file's bytes: uint8 (height, width, 3). Errors are those of :func:`load_picture`."""
+    """Make DECODED of a file's bytes: uint8 (height, width, 3), or float32 (channels, frames). Errors are
+    those of :func:`load_picture`."""
     with naming(path):
         codec = codec_of(max_pixels)
         try:
+            if pipeline.sound:
+                return sound.decode(codec, pipeline.plan, data)
             return codec.decode(pipeline.plan, data)
         except LeftToPillowError:
-            orientation = pipeline.apply_orientation
-            picture = open_picture(data, apply_orientation=orientation, max_pixels=max_pixels)
-            return codec.head(pipeline.plan, np.asarray(picture))
+            return _head_by_python(pipeline, data, max_pixels)
 
 
-def augment_decoded(pipeline: Pipeline, pixels: np.ndarray, max_pixels: int | None) -> torch.Tensor:
+def augment_decoded(pipeline: Pipeline, decoded: np.ndarray, max_pixels: int | None) -> torch.Tensor:
     """Run the rest of the pipeline on DECODED."""
-    seed = seed_of(pipeline)
-    return _tensor(pipeline, codec_of(max_pixels).augment_decoded(pipeline.plan, pixels, seed, 0, 0, 0), seed)
+    return _augmented(pipeline, decoded, seed_of(pipeline), max_pixels)
 
 
 def transform_picture(transform: NativeTransform, picture: Image.Image | np.ndarray) -> torch.Tensor:
@@ -181,7 +217,28 @@ def transform_picture(transform: NativeTransform, picture: Image.Image | np.ndar
     elif not isinstance(picture, Image.Image):
         raise TypeError(f"a picture is a PIL image or a uint8 array, but got {type(picture).__name__}")
     pipeline = _compiled(transform)
-    return _transformed(pipeline, picture.convert("RGB"), seed_of(pipeline), None)
+    seed = seed_of(pipeline)
+    head = codec_of(None).head(pipeline.plan, np.asarray(picture.convert("RGB")))
+    return _augmented(pipeline, head, seed, None)
+
+
+def transform_sound(transform: NativeTransform, waveform: Any, rate: int | None) -> torch.Tensor:
+    """Transform a sound that is already decoded. Calling a transform does this."""
+    frames = waveform.detach().cpu().numpy() if isinstance(waveform, torch.Tensor) else waveform
+    if (
+        not isinstance(frames, np.ndarray)
+        or frames.dtype != np.float32
+        or frames.ndim != 2
+        or frames.size == 0
+    ):
+        what = getattr(waveform, "dtype", type(waveform).__name__), getattr(waveform, "shape", "")
+        raise TypeError(f"a sound is float32 (channels, frames), but got {what[0]} {tuple(what[1])}")
+    pipeline = _compiled_of_sounds(transform, len(frames))
+    if rate is None and any(step.kind == "resample" for step in pipeline.steps):
+        raise PlanError("Resample needs the rate of the sound: call the transform with (waveform, rate)")
+    seed = seed_of(pipeline)
+    head = sound.head(codec_of(None), pipeline.plan, np.ascontiguousarray(frames), rate or 0)
+    return _augmented(pipeline, head, seed, None)
 
 
 def open_picture(
@@ -223,6 +280,31 @@ def open_mask(data: bytes, *, max_pixels: int | None = None) -> np.ndarray:
                 f"{file.mode!r}: save it as such a PNG, or leave the pair out"
             )
         return np.array(file)
+
+
+class Opened(NamedTuple):
+    """A sound that is decoded: float32 (channels, frames), and how many frames a second has."""
+
+    frames: np.ndarray
+    rate: int
+
+
+def open_sound(data: bytes) -> Opened:
+    """Decode with Python's soundfile.
+
+    Raises:
+        DecodeError: soundfile cannot read it, or is not installed.
+    """
+    try:
+        import soundfile
+    except (ImportError, OSError):  # OSError: it finds no libsndfile
+        raise DecodeError(WITHOUT_SOUNDFILE) from None
+    try:
+        frames, rate = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
+    except (RuntimeError, TypeError, ValueError) as error:  # soundfile raises these for damaged files
+        # soundfile's own message has an address, another one each time.
+        raise DecodeError(getattr(error, "error_string", str(error))) from error
+    return Opened(np.ascontiguousarray(frames.T), int(rate))
 
 
 class _InMemory(io.BytesIO):
@@ -283,17 +365,36 @@ def _orientation(picture: Image.Image) -> Any:
         return None
 
 
-def _transformed(pipeline: Pipeline, picture: Image.Image, seed: int, max_pixels: int | None) -> torch.Tensor:
-    """Run the whole pipeline on an RGB picture."""
+def _head_by_python(pipeline: Pipeline, data: bytes, max_pixels: int | None) -> np.ndarray:
+    """DECODED of a file that the native core leaves to Pillow or soundfile."""
     codec = codec_of(max_pixels)
-    decoded = codec.head(pipeline.plan, np.asarray(picture))
-    return _tensor(pipeline, codec.augment_decoded(pipeline.plan, decoded, seed, 0, 0, 0), seed)
+    if pipeline.sound:
+        return sound.head(codec, pipeline.plan, *open_sound(data))
+    picture = open_picture(data, apply_orientation=pipeline.apply_orientation, max_pixels=max_pixels)
+    return codec.head(pipeline.plan, np.asarray(picture))
 
 
-def _tensor(pipeline: Pipeline, pixels: np.ndarray, seed: int) -> torch.Tensor:
-    """Make the final tensor of AUGMENTED pixels: normalise, cast, lay out, erase."""
-    out = torch.empty((3, *pipeline.output_size), dtype=getattr(torch, pipeline.dtype))
-    batch_write(pipeline.plan, pixels, array_of(out), seed)
+def _augmented(pipeline: Pipeline, decoded: np.ndarray, seed: int, max_pixels: int | None) -> torch.Tensor:
+    codec = codec_of(max_pixels)
+    if not pipeline.sound:
+        return _tensor(pipeline, codec.augment_decoded(pipeline.plan, decoded, seed, 0, 0, 0), seed)
+    if pipeline.output_size == ANY_LENGTH:
+        if decoded.shape[1] == 0:
+            return torch.empty(decoded.shape, dtype=getattr(torch, pipeline.dtype))
+        pipeline = _of_length(pipeline, *decoded.shape)
+    return _tensor(pipeline, sound.augment_decoded(codec, pipeline.plan, decoded, seed, 0, 0, 0), seed)
+
+
+def _tensor(pipeline: Pipeline, augmented: np.ndarray, seed: int) -> torch.Tensor:
+    """Make the final tensor of AUGMENTED: normalise, cast, lay out, erase; of sounds only cast."""
+    if pipeline.sound and pipeline.dtype == "float32":
+        return torch.from_numpy(augmented)
+    shape = augmented.shape if pipeline.sound else (3, *pipeline.output_size)
+    out = torch.empty(shape, dtype=getattr(torch, pipeline.dtype))
+    if pipeline.sound:
+        sound.batch_write(pipeline.plan, augmented, array_of(out))
+    else:
+        batch_write(pipeline.plan, augmented, array_of(out), seed)
     return out
 
 

@@ -158,7 +158,7 @@ class Transform(NativeTransform):
         """
         # Imported here only: describing a transform needs no torch, and the command line starts quickly.
         if self.is_of_sounds():
-            from seneca.transforms._apply_sound import transform_sound
+            from seneca.transforms._apply import transform_sound
 
             return transform_sound(self, img, rate)
         from seneca.transforms._apply import transform_picture

@@ -263,7 +263,7 @@ class _OfSounds(_OfPictures):
         return sound.decode(self.codec, self.plan, data)
 
     def decode_elsewhere(self, data: bytes) -> Any:
-        from seneca.transforms._apply_sound import open_sound
+        from seneca.transforms._apply import open_sound
 
         return sound.head(self.codec, self.plan, *open_sound(data))
 

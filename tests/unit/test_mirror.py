@@ -50,7 +50,6 @@ WITHOUT = {
     "data/sources/source": "a row of data.sources.SOURCES: data/test_archive.py",
     "data/sources/parquet": "files of Parquet, which pyarrow writes: tests/frameworks/test_parquet.py",
     "data/tv_wrapper": "data/test_tv_pairs.py, test_tv_boxes.py",
-    "transforms/_apply_sound": "transforms/test_sound.py, data/test_sounds.py, test_loader_sounds.py",
     "transforms/_arguments": "transforms/test_base.py, test_geometry.py, test_colour.py, test_tensor.py",
     "tuning/whole": "a profile in full: tuning/test_profile.py, tuning/test_quick.py",
     "workers/batch": "one batch of a preparer: workers/test_prepare.py, test_prepare_items.py",
