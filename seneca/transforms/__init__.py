@@ -21,7 +21,7 @@ Example:
 
 from __future__ import annotations
 
-from seneca.transforms._base import Compose
+from seneca.transforms._base import Compose, Static
 from seneca.transforms._colour import (
     ColorJitter,
     GaussianBlur,
@@ -46,8 +46,15 @@ from seneca.transforms._geometry import (
     Resize,
     ResizeKeepRatio,
 )
-from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder, Static
-from seneca.transforms._recipes import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
+from seneca.transforms._recipes import (
+    AugMix,
+    AutoAugment,
+    RandAugment,
+    RandomApply,
+    RandomChoice,
+    RandomOrder,
+    TrivialAugmentWide,
+)
 from seneca.transforms._sound import (
     Mono,
     RandomGain,

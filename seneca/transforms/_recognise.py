@@ -25,6 +25,7 @@ from seneca.transforms._base import (
     STAYS,
     Compose,
     NativeTransform,
+    Static,
     Step,
     Transform,
     ValueKind,
@@ -33,8 +34,8 @@ from seneca.transforms._base import (
 from seneca.transforms._detection import SANITIZE, BoxTransform
 from seneca.transforms._genuine import V2, is_library_code, library_name, replaced_in_torchvision
 from seneca.transforms._geometry import CenterCrop, Resize
-from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder, Static
 from seneca.transforms._pipeline import compile_transform
+from seneca.transforms._recipes import RandomApply, RandomChoice, RandomOrder
 from seneca.transforms._tensor import (
     RANDOM,
     TENSOR,
