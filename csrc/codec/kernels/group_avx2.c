@@ -272,56 +272,41 @@ AVX2 static bool put(const int16_t (*blocks)[SN_BLOCK], size_t n, const sn_dequa
 
 /* -- Taking -- */
 
-AVX2 static bool take(sn_groups *from, size_t n, int16_t (*blocks)[SN_BLOCK])
+#define vector __m128i
+
+AVX2 static INLINE vector load(const int16_t *values)
 {
-    const uint8_t *codes = from->codes, *masks = from->masks, *fields = from->fields;
-    uint32_t bit = from->bit;
-
-    for (size_t k = 0; k < n; k += 8, blocks += 8) {
-        uint64_t present = 0;
-
-        memcpy(&present, from->presence, n - k < 8 ? n - k : 8);
-        from->presence += 8;
-        if (bit > from->end)
-            return false;
-        for (; present != 0; present &= present - 1) {
-            uint32_t at = (uint32_t)_tzcnt_u64(present), code = *codes++, mask = *masks;
-            const rule *as = &rules[code];
-            int16_t *to = blocks[at >> 3] + sn_group_place(at & 7);
-            uint64_t bits;
-            __m128i lanes;
-
-            masks += code < SN_GROUP_WHOLE;
-            mask = (mask & as->kept) | as->set;
-            if (__builtin_expect(as->width + as->bits == 0, false)) {
-                int16_t values[8];
-
-                if (bit > from->end)
-                    return false;
-                from->bit = bit;
-                sn_take_wide(from, mask, code == SN_GROUP_MASKED_WIDE, values);
-                bit = from->bit;
-                lanes = _mm_loadu_si128((const __m128i *)values);
-            } else {
-                memcpy(&bits, fields + (bit >> 3), sizeof bits);
-                bits >>= bit & 7;
-                bit += (uint32_t)__builtin_popcount(mask) * as->width + as->bits;
-                mask |= (uint32_t)as->chosen << (bits & 7);
-                lanes = _mm_shuffle_epi8(_mm_cvtsi64_si128((long long)bits), *(const __m128i *)bytes_of[code]);
-                lanes = _mm_mullo_epi16(lanes, *(const __m128i *)up[code]);
-                lanes = _mm_sra_epi16(lanes, _mm_loadl_epi64((const __m128i *)&as->down));
-                lanes = _mm_sub_epi16(lanes, _mm_cmpgt_epi16(lanes, _mm_set1_epi16(as->least)));
-                lanes = _mm_shuffle_epi8(lanes, *(const __m128i *)spread[mask]);
-            }
-            _mm_storel_epi64((__m128i *)to, lanes);
-            _mm_storeh_pd((double *)(to + 8), _mm_castsi128_pd(lanes));
-        }
-    }
-    from->codes = codes;
-    from->masks = masks;
-    from->bit = bit;
-    return bit <= from->end;
+    return _mm_loadu_si128((const __m128i *)values);
 }
+
+AVX2 static INLINE void store(int16_t *to, vector lanes)
+{
+    _mm_storel_epi64((__m128i *)to, lanes);
+    _mm_storeh_pd((double *)(to + 8), _mm_castsi128_pd(lanes));
+}
+
+AVX2 static INLINE uint32_t bits_set(uint32_t mask)
+{
+    return (uint32_t)__builtin_popcount(mask);
+}
+
+AVX2 static INLINE vector values_of(uint64_t bits, uint32_t code)
+{
+    const rule *as = &rules[code];
+    vector lanes = _mm_shuffle_epi8(_mm_cvtsi64_si128((long long)bits), *(const __m128i *)bytes_of[code]);
+
+    lanes = _mm_mullo_epi16(lanes, *(const __m128i *)up[code]);
+    lanes = _mm_sra_epi16(lanes, _mm_loadl_epi64((const __m128i *)&as->down));
+    return _mm_sub_epi16(lanes, _mm_cmpgt_epi16(lanes, _mm_set1_epi16(as->least)));
+}
+
+AVX2 static INLINE vector spread_over(vector lanes, uint32_t mask)
+{
+    return _mm_shuffle_epi8(lanes, *(const __m128i *)spread[mask]);
+}
+
+#define SN_LOOP AVX2
+#include "group_loops.h"
 
 const sn_group_kernels sn_group_simd = {put, take};
 
