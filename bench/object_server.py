@@ -1,6 +1,6 @@
 """nginx with as much of S3's interface as reading needs. Each answer waits for a while.
 
-It serves the files of a folder as the objects of one bucket, and does not look at signatures. nginx takes
+It serves the files of a folder as the objects of one bucket, and does not examine signatures. nginx takes
 little of the processor's time. Its module for Lua waits.
 
     apt-get install nginx-light libnginx-mod-http-lua

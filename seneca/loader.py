@@ -258,7 +258,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         return {name: getattr(self, name) for name in Options.of_dataset()} | {"cache": cache}
 
     def _batches_of(self, shared: SharedDataset) -> TrackedBatches:
-        """The batches of an epoch: planned ones if Seneca may choose the order or look ahead in it."""
+        """The batches of an epoch: planned ones if Seneca may choose the order or knows it ahead."""
         batches: Any = self._index_sampler
         if shared.terms is None or not shared.terms.shares or not self._plans_order():
             return self._tracked(mark=shared.batch)

@@ -405,7 +405,7 @@ class Options:
             ``"10min"``. A job that starts within that time finds it warm. True: until ``seneca rm``.
             None: as the environment variable ``SENECA_KEEP`` says, else not at all. The longest time that
             any of its jobs has asked for counts.""",
-        row='how long the cache [outlives its last job](docs/look.md#keep), as `"10min"`',
+        row='how long the cache [outlives its last job](docs/inspect.md#keep), as `"10min"`',
         check=_keep_of,
         of_dataset=True,
     )

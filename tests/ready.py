@@ -219,7 +219,7 @@ if __name__ == "__main__":
     for _module in sys.argv[2:]:
         importlib.import_module(_module)
     multiprocessing.set_start_method("fork")  # a script that came with -c has no module that another imports
-    gc.freeze()  # at its end each script would look at all objects of torch, and copy the memory they lie in
+    gc.freeze()  # at its end each script would examine all objects of torch, and copy the memory they lie in
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the tests
     _asked = socket.socket(fileno=int(sys.argv[1]))
     _job = _serve(_asked)

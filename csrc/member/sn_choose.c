@@ -220,7 +220,7 @@ static int leads(const sn_chooser *chooser)
 /* A member that runs out of copies prepares by itself next, and late in its epoch what it still lacks others
  * have had. So prepare first what the poorest lacks too. Answers how many of the `n` places are served.
  *
- * That may be few samples of many, so 64 are looked at at once. Each is as likely to be chosen: a word with k
+ * That may be few samples of many, so 64 are examined at once. Each is as likely to be chosen: a word with k
  * of them is kept with probability k / most, and then each of these with 1 / k. */
 static uint32_t serve_poorest(sn_chooser *chooser, uint32_t n, sn_item *items)
 {
@@ -262,7 +262,7 @@ typedef struct {
     uint32_t slots[SN_PICK_MOST], n;
     uint64_t class_of[SN_PICK_MOST];
     uint64_t classes[SN_MAX_SUBSETS];
-    uint32_t next_of[SN_MAX_SUBSETS], n_classes; /* where to look on for a copy of the class */
+    uint32_t next_of[SN_MAX_SUBSETS], n_classes; /* where to search on for a copy of the class */
 } sn_picks;
 
 static void pick_by_class(sn_chooser *chooser, sn_picks *picks)

@@ -2,7 +2,7 @@
  * sn_exact_share.h -- which of several members that need the same copies makes which of them.
  *
  * For members whose copies are exact: whoever makes a copy, its bytes are the same. They come to their samples in the
- * same order, often within a millisecond of each other. If each looked for a copy and made it where there is none, all
+ * same order, often within a millisecond of each other. If each searched for a copy and made it where there is none, all
  * would make all of them at the same time. Therefore they divide the samples by hash:
  *
  *   a sample is drawn:   a copy is there ------------> served
@@ -59,7 +59,7 @@ void sn_peers_blame(sn_peers *peers, const sn_segment *segment, uint32_t row);
 /* The samples that are made here if no copy is there or on its way. */
 enum sn_makes { SN_MAKES_NOTHING, SN_MAKES_OWN, SN_MAKES_ALL };
 
-/* Serve a cleared place. `is_source_wanted`: look for a kept payload to make it from. Answers whether the sample is
+/* Serve a cleared place. `is_source_wanted`: search for a kept payload to make it from. Answers whether the sample is
  * served or awaited as SN_AWAITS_COPY, or this client's to make: then its member wants no copy of it any more. */
 int sn_exact_share_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn_makes makes, int is_source_wanted,
                          sn_item *item);

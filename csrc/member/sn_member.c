@@ -25,7 +25,7 @@ struct sn_member {
     sn_chooser chooser;
     uint32_t subset_row; /* says which samples are its dataset's; SN_NONE: all, or no row was to be had */
 
-    /* Lines that workers may claim; each is looked at in every draw until it is empty. */
+    /* Lines that workers may claim; each is examined in every draw until it is empty. */
     uint32_t *handed, n_handed;
 
     /* Its order is fixed, and it publishes when it comes to which sample, if there are other members. */

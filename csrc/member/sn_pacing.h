@@ -59,8 +59,8 @@ typedef struct {
     uint32_t order, generation, window;
     uint32_t gap, in_front;      /* samples that it was behind, and members that it was behind of, when it was found */
     uint32_t drew, drew_at;      /* by this member's last draw; what the laggard had finished then */
-    uint32_t moved_at;           /* what it had finished when that was looked at last */
-    uint64_t began_ns, moved_ns; /* when it was first looked at, and when it had last moved; 0: not looked at yet */
+    uint32_t moved_at;           /* what it had finished when that was examined last */
+    uint64_t began_ns, moved_ns; /* when it was first examined, and when it had last moved; 0: not examined yet */
     uint64_t turn_ns;            /* when this member was first kept from drawing, since it drew; 0: it was not yet */
     uint32_t over[SN_MAX_ROWS];  /* generations that were waited for before; 0: none */
 } sn_pacing;

@@ -7,7 +7,7 @@
  *                \--its copy failed, or its writer committed nothing for
  *                   sn_patience_ns() while all else of the batch was done-----> DRAWN: made here
  *
- * Preparers never wait for a copy: they pass over places that are AWAITED. The iterator's thread looks, when it draws
+ * Preparers never wait for a copy: they pass over places that are AWAITED. The iterator's thread checks, when it draws
  * and while it waits for a batch. Reading a slot's state takes no lock: the slot is held.
  *
  * How long a wait may get. It begins when nothing of the batch is left but places whose copies are being written. Each
@@ -19,7 +19,7 @@
  *
  * Lives in   private memory of the iterator.
  * Callers    the iterator's thread.
- * Blocking   sn_copy_wait_batch() and sn_copy_wait_turn() up to their time-outs, the first also 10 ms for the lock where it looks
+ * Blocking   sn_copy_wait_batch() and sn_copy_wait_turn() up to their time-outs, the first also 10 ms for the lock where it checks
  *            again.
  */
 #ifndef SN_COPY_WAIT_H
@@ -41,7 +41,7 @@ typedef struct {
 uint64_t sn_patience_ns(uint64_t mean_ns);
 
 /* Wait until the member may draw (member/sn_pacing.h). 0: it may. SN_BUSY: not within `timeout_ms`, or a signal has
- * interrupted the wait: ask again. With 0 it looks, and does not wait. */
+ * interrupted the wait: ask again. With 0 it checks, and does not wait. */
 int sn_copy_wait_turn(sn_copy_wait *await, sn_pool *pool, sn_member *member, int timeout_ms);
 
 /* A batch is about to be drawn; it was drawn, and is to be submitted after this. */

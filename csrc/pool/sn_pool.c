@@ -393,7 +393,7 @@ uint32_t sn_pool_threads(const sn_pool *pool, int32_t *numbers, uint32_t most)
     return n;
 }
 
-/* A signal of `work` may have gone to a preparer that is parked now. Therefore all look for work again. */
+/* A signal of `work` may have gone to a preparer that is parked now. Therefore all search for work again. */
 void sn_pool_limit(sn_pool *pool, uint32_t threads)
 {
     pthread_mutex_lock(&pool->mutex);

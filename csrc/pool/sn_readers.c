@@ -130,7 +130,7 @@ static void end_request(sn_pool *pool, sn_request *request)
 }
 
 /* Have a request bring the neighbours of its places too, of those that nobody fetches. The mutex is held. A request that
- * has several places may have new neighbours, and they are looked for once more. */
+ * has several places may have new neighbours, and they are searched for once more. */
 static void join_neighbours(sn_pool *pool, sn_request *request)
 {
     const sn_context *context = request->places[0]->batch->context;

@@ -8,7 +8,7 @@
  * A thread may ask, do something else, and take the files then. While it works the server does too, and it neither sleeps
  * nor is woken: either takes as long as copying a file.
  *
- * All clients that name the same servers look for a sample on the same one. A value never changes: its key has the
+ * All clients that name the same servers search for a sample on the same one. A value never changes: its key has the
  * dataset's fingerprint. It ends with 32 bytes of ours (magic, sample, length, checksum). A value that does not fit is
  * deleted, and counts as missing.
  *

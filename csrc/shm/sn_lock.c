@@ -8,7 +8,7 @@
 #include "../base/sn_status.h"
 #include "sn_segment.h"
 
-/* A critical section takes some ten microseconds: look again soon, then less often. */
+/* A critical section takes some ten microseconds: try again soon, then less often. */
 #define FIRST_PAUSE_NS 10000
 #define LONGEST_PAUSE_NS 500000
 
@@ -125,7 +125,7 @@ static int is_locked(int fd, uint32_t first, uint32_t count)
 
 int sn_row_is_alive(const sn_segment *segment, uint32_t row)
 {
-    /* Through the description that holds it a lock looks free. */
+    /* Through the description that holds it a lock seems free. */
     return sn_row_is_own(segment, row) || is_locked(segment->fd, 1 + row, 1);
 }
 

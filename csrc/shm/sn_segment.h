@@ -57,7 +57,7 @@ typedef struct sn_segment {
     uint64_t own_rows[SN_MAX_ROWS / 64];          /* rows whose byte this description locks */
     _Atomic uint64_t new_areas[SN_MAX_ROWS / 64]; /* reserved by this process and not settled yet */
     struct sn_segment *next_handle;               /* of this process, for the fork handler */
-    char path[SN_PATH_BYTES]; /* of the segment's file, absolute: the only place where it is looked for */
+    char path[SN_PATH_BYTES]; /* of the segment's file, absolute: the only place where it is searched for */
 } sn_segment;
 
 /* Asked before anything is reserved and after each piece, with what the file has then and what it will have:
@@ -141,7 +141,7 @@ void sn_lock_leave(sn_segment *segment);
 int sn_row_lock(sn_segment *segment, uint32_t row); /* 0, or SN_BUSY: someone holds it */
 void sn_row_unlock(sn_segment *segment, uint32_t row);
 
-/* Without the lock: look dead, so that somebody reaps what the row holds. */
+/* Without the lock: count as dead, so that somebody reaps what the row holds. */
 void sn_row_desert(sn_segment *segment, uint32_t row);
 int sn_row_is_own(const sn_segment *segment, uint32_t row);   /* of this process */
 int sn_row_is_alive(const sn_segment *segment, uint32_t row); /* a system call, but for an own one */

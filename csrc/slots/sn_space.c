@@ -58,7 +58,7 @@ uint32_t sn_space_take(sn_segment *segment, enum sn_form form, uint32_t count)
         start = find_run(segment->granules, from, end, count, &first_free, &longest);
         head->stage_from = first_free == SN_NONE ? end : first_free;
         if (start == SN_NONE)
-            head->largest_run = longest; /* the whole space was looked at */
+            head->largest_run = longest; /* the whole space was examined */
     } else {
         uint32_t from = head->keep_from < end ? head->keep_from : 0;
         start = find_run(segment->granules, from, end, count, &first_free, &longest);

@@ -8,7 +8,7 @@
  *
  * Lives in   private memory: the copy, as large as the records.
  * Callers    the lock holder.
- * Blocking   never, but it looks at every record.
+ * Blocking   never, but it examines every record.
  */
 #ifndef SN_CHECK_H
 #define SN_CHECK_H

@@ -26,7 +26,7 @@ int sn_distrust_read(const sn_segment *segment, sn_distrust *why)
 
     if (!sn_is_distrusted(segment) || atomic_load_explicit(&report->reported, memory_order_acquire) != 2)
         return 0;
-    /* Field by field: who comes second may still look at `report`. */
+    /* Field by field: who comes second may still examine `report`. */
     atomic_init(&why->reported, 2);
     why->sample = report->sample;
     why->form = report->form;

@@ -49,7 +49,7 @@ int sn_join(int fd, const char *path, const sn_geometry *geometry, int64_t newes
  * Leave. With `row` SN_NONE the row stays: a thread may still write to what it holds. Either way this process counts no
  * more, so the name goes if nobody else lives, unless the segment is to be kept. An abandoned one is not.
  *
- * 0; else what sn_store_enter() answers: the lock was not to be had. Then the row looks dead once the handle is closed,
+ * 0; else what sn_store_enter() answers: the lock was not to be had. Then the row counts as dead once the handle is closed,
  * and somebody reaps it. The handle is the caller's to close.
  */
 int sn_leave(sn_segment *segment, uint32_t row);

@@ -13,7 +13,7 @@
 #include "sn_store.h"
 #include "sn_want.h"
 
-#define SLOTS_AT_ONCE 4096 /* are looked at with the lock held: some tens of microseconds */
+#define SLOTS_AT_ONCE 4096 /* are examined with the lock held: some tens of microseconds */
 #define ATTACH_WAIT_MS 200 /* one try, as for who joins */
 
 /* With the lock held. Answers whether the slot is in somebody's hands. */

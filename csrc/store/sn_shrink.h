@@ -3,7 +3,7 @@
  *
  *   limit falls --> the payloads behind it are evicted, some slots at a time --> what is free behind it is punched
  *        |                    |
- *        |                    +-- held or being written: stays, and counts as left; the next pass looks again
+ *        |                    +-- held or being written: stays, and counts as left; the next pass tries again
  *        +-- below what members need for their staged copies: refused
  *
  * From the moment the limit falls, no slot is given a granule behind it, and the limit never rises (sn_backing.h).

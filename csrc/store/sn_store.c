@@ -58,7 +58,7 @@ static void publish(sn_segment *segment, uint32_t slot)
         sn_slot_move(segment, slot, sn_list_of(form));
 }
 
-/* From the end of the list backwards: what leaves it is replaced by one that was looked at. */
+/* From the end of the list backwards: what leaves it is replaced by one that was examined. */
 void sn_store_fold(sn_segment *segment)
 {
     uint64_t places[SN_MAX_WRITING / 64];
@@ -108,7 +108,7 @@ uint32_t sn_store_reap(sn_segment *segment, int all)
 
     if (!all && (!is_time_to_probe(segment) || !probe(segment)))
         return 0;
-    /* Jobs die together: look at everybody, and rebuild once. */
+    /* Jobs die together: examine everybody, and rebuild once. */
     for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {
         if (sn_row_is_alive(segment, row))
             continue;

@@ -31,10 +31,10 @@ void sn_store_leave(sn_segment *segment);
 /* For the caller that attached with the lock held: the same, from there. */
 int sn_store_entered(sn_segment *segment);
 
-/* Take note of what was committed since anyone last looked. */
+/* Take note of what was committed since anyone last took note. */
 void sn_store_fold(sn_segment *segment);
 
-/* Free the rows whose owners died and what they held; answers how many. `all` 0 looks at one
+/* Free the rows whose owners died and what they held; answers how many. `all` 0 examines one
  * row of another's, a different one each time, and not in every section. */
 uint32_t sn_store_reap(sn_segment *segment, int all);
 

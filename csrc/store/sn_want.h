@@ -43,7 +43,7 @@ uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipe
 
 /*
  * Up to `wanted` (and SN_PICK_MOST) of the copies that this member is eligible for, lowest want
- * first, into `slots`; answers how many. Looks at SN_PICK_AMONG of them at the most, from the
+ * first, into `slots`; answers how many. Examines SN_PICK_AMONG of them at the most, from the
  * `k`-th (below their number) on and around: with `k` at random none is left lying.
  */
 #define SN_PICK_MOST 1024u
@@ -51,7 +51,7 @@ uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipe
 uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint32_t wanted, uint32_t *slots);
 
 /* A copy of the lowest want, at most `most`, that may be given up, the oldest or the newest of these; of this pipeline
- * where that is not 0. SN_NONE when the few that are looked at are all held. */
+ * where that is not 0. SN_NONE when the few that are examined are all held. */
 uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipeline, int is_newest);
 
 /* Give up a copy that nobody holds, whoever wants it. */

@@ -22,7 +22,7 @@ another job makes the copy."""
 assert CLAIM.itemsize == sizeof(sn_claim)
 
 
-# It holds no reference that could lead back to it, so no garbage collection has to look at it;
+# It holds no reference that could lead back to it, so no garbage collection has to examine it;
 # one that did would take its segment away before it has left.
 @cython.no_gc
 cdef class Member(Participant):

@@ -134,7 +134,7 @@ cdef class Plan:
         return self.height, self.width
 
     def route(self, height, width, seed, nonce=0, epoch=0, index=0, max_pixels=64_000_000):
-        """The passes that a picture of this size would take: for tests, and for looking at.
+        """The passes that a picture of this size would take: for tests, and for examining.
 
         Returns:
             A list of dicts: ``box`` and ``window`` as ``(top, left, height, width)``, ``full``

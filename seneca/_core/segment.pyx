@@ -170,7 +170,7 @@ cdef class Segment:
             at_end: The process ends. Daemon threads may still iterate: their rows too go with the process.
 
         Returns:
-            Whether the lock was had. Without it the row looks dead, and somebody reaps it.
+            Whether the lock was had. Without it the row counts as dead, and somebody reaps it.
         """
         cdef int rc
         cdef bint stays

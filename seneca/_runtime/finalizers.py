@@ -65,8 +65,8 @@ class _Shield:
     on, it would meet closed caches. If it ended, it would drop its references, and their finalizers would
     race with the end of the process.
 
-    The end first sets ``_ends`` and then looks at ``_inside``. A thread first enters ``_inside`` and then
-    looks at ``_ends``. Therefore at least one of the two sees the other.
+    The end first sets ``_ends`` and then examines ``_inside``. A thread first enters ``_inside`` and then
+    examines ``_ends``. Therefore at least one of the two sees the other.
     """
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ class Test(NamedTuple):
     """The result of one test.
 
     Attributes:
-        p: How probable it is that a random order looks like this one.
+        p: How probable it is that a random order resembles this one.
         what: What is wrong with the order if it is not random.
     """
 

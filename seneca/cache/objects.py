@@ -34,7 +34,7 @@ __all__ = [
 
 
 def folder_in_force() -> str:
-    """The folder in which this process looks for segments now.
+    """The folder in which this process searches for segments now.
 
     Raises:
         SegmentFolderError: ``SENECA_DIR`` names one that cannot hold segments.

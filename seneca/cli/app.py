@@ -334,7 +334,7 @@ def warm(
 @app.command()
 def top(
     name: Annotated[str | None, typer.Argument(help="One cache that `seneca ls` lists; else all.")] = None,
-    every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
+    every: Annotated[float, typer.Option(help="Seconds between two readings.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print once, after that time, and end.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")] = False,
 ) -> None:

@@ -1,7 +1,7 @@
 """The state that a user's dataset keeps: Seneca asks each process that loads for it, and restores it there.
 
 A dataset keeps a state if it has ``state_dict`` and ``load_state_dict``, the methods that torchdata's
-``StatefulDataLoader`` looks for. The iterators that an ``IterableDataset`` makes may keep one too.
+``StatefulDataLoader`` searches for. The iterators that an ``IterableDataset`` makes may keep one too.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The kinds of sampler. This is the one module that looks at a sampler's class."""
+"""The kinds of sampler. This is the one module that examines a sampler's class."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class Fingerprinter:
         return self._walk.words
 
     def pass_over(self, *values: Any) -> None:
-        """Treat these values as known, and do not look into them."""
+        """Treat these values as known, and do not enter them."""
         self._walk.pass_over(values)
 
     def identify(self, value: Any, name: str = "value", *, part: str = "") -> Identity:

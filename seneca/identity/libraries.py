@@ -11,8 +11,8 @@ import numpy as np
 
 __all__ = ["compiled_from", "settings_of_libraries", "texts_in", "texts_of_column"]
 
-PLACES = 64  # of an array, where texts are looked for
-WINDOW = 4096  # bytes that are looked at there
+PLACES = 64  # of an array, where texts are searched for
+WINDOW = 4096  # bytes that are examined there
 _PATH_LIKE = re.compile(rb"[\x20-\x7e\x80-\xff]*/[\x20-\x7e\x80-\xff]*")
 
 
@@ -35,7 +35,7 @@ def compiled_from(value: Any) -> dict[str, Any] | None:
 
 
 def texts_in(array: np.ndarray) -> list[str]:
-    """Texts in an array that may be paths: some of its elements, or what looks like a path in its bytes."""
+    """Texts in an array that may be paths: some of its elements, or what resembles a path in its bytes."""
     if array.dtype.kind in "US":
         flat = array.reshape(-1)
         some = flat[np.linspace(0, len(flat) - 1, min(PLACES, len(flat))).astype(int)] if len(flat) else flat
@@ -60,7 +60,7 @@ def texts_of_column(value: Any) -> list[str]:
 
 
 def _paths_among(array: np.ndarray) -> Iterator[str]:
-    """Texts that look like paths in packed records, such as pickles one after the other."""
+    """Texts that resemble paths in packed records, such as pickles one after the other."""
     for at in np.linspace(0, max(0, len(array) - WINDOW), PLACES).astype(int).tolist():
         for match in _PATH_LIKE.finditer(array[at : at + WINDOW].tobytes()):
             text = match[0]

@@ -49,7 +49,7 @@ _OF_THE_INTERPRETER = frozenset(  # what Python keeps there for itself; modules 
 _FIELDS = "__dataclass_fields__"
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 LONGEST_NAME = 200  # of what a text may name
-MOST_TOPS = 256  # modules that are looked for
+MOST_TOPS = 256  # modules that are searched for
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of an extension's static types
 
 

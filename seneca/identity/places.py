@@ -81,7 +81,7 @@ def _current_folder() -> tuple[object, ...]:
 def folders_behind(
     words: frozenset[str], texts: Iterable[str | bytes], facts: Sequence[tuple[object, ...]]
 ) -> list[tuple[object, ...]]:
-    """Folders in which code may look for files although no path in its state leads there.
+    """Folders in which code may search for files although no path in its state leads there.
 
     Args:
         words: Every name and constant text in the code.

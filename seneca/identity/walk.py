@@ -291,7 +291,7 @@ class Walk:
             self.watch.mapping(held)
 
     def pass_over(self, values: Iterable[Any]) -> None:
-        """Treat these values as known, and do not look into them."""
+        """Treat these values as known, and do not enter them."""
         for value in values:
             self._done[id(value)] = digest_of("passed over")
             self._alive.append(value)

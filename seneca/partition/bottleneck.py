@@ -239,7 +239,7 @@ def page_cache_hits(room_bytes: float, files_bytes: np.ndarray) -> np.ndarray:
 def _common_rate(work: Work, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
     """The highest rate that jobs without an own pace reach: of all resources together, and of each.
 
-    Between two paces the load is linear in the rate. Therefore each resource's rate is looked for from one
+    Between two paces the load is linear in the rate. Therefore each resource's rate is searched for from one
     pace to the next.
     """
     a, b, capacity = work.per_preparation, work.per_delivery, work.capacity

@@ -128,7 +128,7 @@ class Change:
 
     Args:
         split: The better split.
-        reason: Why a better split was looked for, in words.
+        reason: Why a better split was searched for, in words.
         gain: What the split gives, in words.
     """
 
@@ -163,7 +163,7 @@ class Adaptation:
         return self._jobs.hosts
 
     def knows(self, profile: Profile, why: str = "") -> None:
-        """Take this profile as true from now on. With ``why`` it is also a reason to look for a split at
+        """Take this profile as true from now on. With ``why`` it is also a reason to search for a split at
         once."""
         self.profile, self._why = profile, why
 
@@ -178,12 +178,12 @@ class Adaptation:
         self._jobs = jobs
 
     def failed(self, change: Change) -> None:
-        """A change could not be made. Its reason stays, and is looked at again when a change may be made
+        """A change could not be made. Its reason stays, and is examined again when a change may be made
         again."""
         self._why, self._split = change.reason, None
 
     def consider(self, now: float, split: Split, seen: Seen) -> Change | None:
-        """Find a better split if there is reason to look for one. The profile must be known.
+        """Find a better split if there is reason to search for one. The profile must be known.
 
         Args:
             now: The time in seconds, by a clock that does not stop.

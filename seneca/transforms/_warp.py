@@ -192,7 +192,7 @@ class RandomPerspective(Transform):
 
 @dataclass(frozen=True)
 class ElasticTransform(Transform):
-    """Shift each pixel by a smooth random field, which looks like moving water. The size stays.
+    """Shift each pixel by a smooth random field, which resembles moving water. The size stays.
 
     Args:
         alpha: How strong the shifts are: one number, or two, along the width and along the height. Noise in

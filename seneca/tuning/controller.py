@@ -2,7 +2,7 @@
 
 ::
 
-    first member:   kept profile, or a quick look --> solve --> the split, with its reason, in the segment
+    first member:   kept or quick measurement --> solve --> the split, with its reason, in the segment
     every process:  its pace --> its row           rows --> jobs
                     times of its samples ---------------> Adaptation --> another split
                                     only where this process is the lowest row of those at work
@@ -59,7 +59,7 @@ Known = Callable[[int], tuple[Profile | None, str]]
 
 
 def profile_for(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None) -> Known:
-    """For pictures of the native grade: the kept measurement of ``seneca.profile``, else a quick look."""
+    """For pictures of the native grade: what ``seneca.profile`` has kept, else a quick measurement."""
 
     def find(cache_bytes: int) -> tuple[Profile | None, str]:
         try:
@@ -67,7 +67,7 @@ def profile_for(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None)
             if kept is not None:
                 return _with_memory(kept, cache_bytes), "what seneca.profile measured"
             found = quick(files, pipeline, max_pixels, cache_bytes)
-            return found, f"a quick look at {found.measured_samples} files ({found.took_s:.2g} s)"
+            return found, f"a quick measurement of {found.measured_samples} files ({found.took_s:.2g} s)"
         except Exception as error:
             # If the error matters, the loader will meet it too and raise it.
             return None, f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""A quick look at a host and a dataset, for a loader whose cache has no profile.
+"""A quick measurement of a host and a dataset, for a loader whose cache has no profile.
 
 It measures with a handful of files what :func:`seneca.profile` measures with hundreds.
 """
@@ -63,5 +63,5 @@ def quick(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None, cache
         free_memory_bytes=cache_bytes + free_memory(),  # the cache exists already
         memory_bytes_per_s=host.memory_bytes_per_s(copying, 0.0, host.COPIED_BYTES // copying),
         took_s=time.perf_counter() - began,
-        notes=("a quick look",),
+        notes=("a quick measurement",),
     )

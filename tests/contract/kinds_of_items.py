@@ -274,7 +274,7 @@ each(
             True + 1: 1,
         },
         "a dict in an order": lambda i: {"z": 1, "a": 2, "m": i},
-        "a dict that looks like a node": lambda i: {"t": [1], "T": ["torch.float32", [1]]},
+        "a dict that resembles a node": lambda i: {"t": [1], "T": ["torch.float32", [1]]},
         "NamedTuple": lambda i: Pair(x(i), i),
         "namedtuple in namedtuple": lambda i: Pair(Pair(i, x(i))),
         "subclass of NamedTuple": lambda i: PairWithMore(i, x(i)),

@@ -1,4 +1,4 @@
-"""The loaders under test, the differences that are meant, and how a row looks at a loader."""
+"""The loaders under test, the differences that are meant, and how a row examines a loader."""
 
 from __future__ import annotations
 

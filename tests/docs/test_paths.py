@@ -85,7 +85,7 @@ def test_every_path_that_is_named_is_there(files):
 
 
 def test_a_path_that_is_gone_is_found():
-    files = "csrc/codec/jpeg.c", "seneca/epochs/plan.py", "seneca/epochs/__init__.py", "docs/look.md"
+    files = "csrc/codec/jpeg.c", "seneca/epochs/plan.py", "seneca/epochs/__init__.py", "docs/inspect.md"
     text = "`csrc/codec/jpeg.c`, codec/jpeg.c, csrc/codec/gone.c, epochs/gone.py, x/cat.py"
     assert list(missing_paths(text, files)) == ["csrc/codec/gone.c", "epochs/gone.py"]
     assert list(missing_modules("seneca.epochs.gone.f()", files)) == ["seneca.epochs.gone.f"]

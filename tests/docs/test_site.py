@@ -1,6 +1,6 @@
 """The pages as a site: every page has its place, and Sphinx builds it without a warning.
 
-`make docs` makes the environment with Sphinx. Where there is none, only the order of the pages is looked at.
+`make docs` makes the environment with Sphinx. Where there is none, only the order of the pages is examined.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def serve():
 
 
 if __name__ == "__main__":
-    gc.freeze()  # at its end each job would look at all objects of torch, and copy the memory they lie in
+    gc.freeze()  # at its end each job would examine all objects of torch, and copy the memory they lie in
     job = serve()
     if job is not None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the test was started by

@@ -230,7 +230,7 @@ def test_what_is_counted(folder, server, hosts, tmp_path, monkeypatch):
 
 
 def keys(server, pattern):
-    """The keys of a server. Names of samples' files and of their copies look alike."""
+    """The keys of a server. Names of samples' files and of their copies are alike."""
     with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
         connection.sendall(f"KEYS {pattern}\r\n".encode())
         lines = connection.makefile("rb")

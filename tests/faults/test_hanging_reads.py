@@ -177,7 +177,7 @@ def test_a_signal_that_ends_nothing_loses_no_sample(run, flat_folder, name):
     assert job.out[-1] == "samples 48"
 
 
-# With caches in a folder of their own, these two have no neighbours. Jobs log those that look like them.
+# With caches in a folder of their own, these two have no neighbours. Jobs log those that resemble them.
 def test_a_script_that_ends_while_a_thread_hangs_ends(run, flat_folder, name, segment_folder):
     alone = {"SENECA_DIR": segment_folder}
     job = run("end", alone, folder=flat_folder, name=name, num_workers=2, prefetch_factor=12)

@@ -67,7 +67,7 @@ def crops_of_torchvision(size, scale, ratio, draws=DRAWS_OF_TORCHVISION):
 
 
 def described(boxes, size):
-    """Of (top, left, height, width) of boxes: what the comparison looks at, by name."""
+    """Of (top, left, height, width) of boxes: what the comparison examines, by name."""
     top, left, height, width = np.array(list(boxes), float).T
     return {
         "share of the area": height * width / (size[0] * size[1]),

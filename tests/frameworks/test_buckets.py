@@ -187,7 +187,7 @@ def test_two_jobs_share_one_cache(s3, faults, segment_folder):
         (
             403,
             PermissionError,
-            r"may not be read by this process \(403\); give it credentials, as s3fs looks",
+            r"may not be read by this process \(403\); give it credentials, as s3fs searches",
         ),
         (404, FileNotFoundError, r"is not there \(404\)"),
         (503, OSError, "could not be fetched in 4 tries: 503"),

@@ -220,7 +220,7 @@ def test_pictures_that_lie_in_no_file_are_refused(folder):
 
 @pytest.mark.parametrize("to", [-5, 0, 10**9, None])
 def test_offsets_that_lead_elsewhere_are_named(on_disk, to):
-    """pyarrow does not look at them. They may lead into another file, or to the end of another picture."""
+    """pyarrow does not examine them. They may lead into another file, or to the end of another picture."""
     path = on_disk.cache_files[0]["filename"]
     _, buffer, _ = on_disk.data.table.column("picture").chunk(0).field("bytes").buffers()
     ends = np.frombuffer(buffer, "<i4").copy()

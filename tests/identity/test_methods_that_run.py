@@ -187,7 +187,7 @@ UNREAD = [
     ),
     ("an attribute of the class", dataset("return i * 3", more="LOG = f'/runs/{LR}'")),
     (
-        "another key than is looked for",
+        "another key than is searched for",
         dataset("return i * self.c['size'] + ('flip' in self.c)", "self.c = {'lr': LR, 'size': 3}"),
     ),
     (

@@ -1,4 +1,4 @@
-"""Pairs of jobs whose files differ and look alike: neither is ever given the other's items."""
+"""Pairs of jobs whose files differ and have equal names: neither is ever given the other's items."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def run(tmp_path_factory, small_pictures):
     for what in ("0", "1", "done"):
         (folder / "1" / f"{KILLED} {what}.neighbour").touch()
     path = [str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]
-    # Without the variable, ranks that gloo begins again look for those of before.
+    # Without the variable, ranks that gloo begins again search for those of before.
     environment = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     options = ["--standalone", f"--nproc-per-node={RANKS}", "--max-restarts=1", "--monitor-interval=0.1"]
     program = [str(HERE / "rank_process.py"), str(folder), host.name, str(small_pictures)]

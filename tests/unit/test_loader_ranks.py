@@ -275,7 +275,7 @@ def test_a_rank_without_any_good_sample_raises_what_is_wrong(picture_folder):
     walk = iter(loader)
     with pytest.warns(UserWarning, match="skipped"), pytest.raises(seneca.errors.DecodeError, match=r"\.jpg"):
         next(walk)
-    assert list(walk) == []  # what was looked at in its place is not delivered either
+    assert list(walk) == []  # what was examined in its place is not delivered either
 
 
 def test_one_process_that_skips_repeats_nothing(picture_folder):

@@ -7,7 +7,7 @@
  *
  * Two thirds of the time of a picture go into these codes. libjpeg-turbo looks one code up, then takes the
  * bits of its value, then looks up the next. Here one look-up has two coefficients with their values, where
- * both fit the bits looked at. Of blocks outside the crop only the length matters: there a look-up skips all
+ * both fit the bits examined. Of blocks outside the crop only the length matters: there a look-up skips all
  * codes that fit.
  *
  * The coefficients are libjpeg-turbo's, to the bit. That is kept simple by giving up: whatever a sound file

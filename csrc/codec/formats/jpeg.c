@@ -180,7 +180,7 @@ static bool is_read_to_its_end(struct jpeg_decompress_struct *info)
     return marker != NULL && marker[1] == JPEG_EOI;
 }
 
-/* What is left of jpeg_finish_decompress() where libjpeg has decoded no row itself: look for the end's marker. */
+/* What is left of jpeg_finish_decompress() where libjpeg has decoded no row itself: search for the end's marker. */
 static void finish(struct jpeg_decompress_struct *info)
 {
     input_controller *input = (input_controller *)info->inputctl;

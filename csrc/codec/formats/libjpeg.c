@@ -110,7 +110,7 @@ static void source_init(j_decompress_ptr info)
 /* The whole file is there from the start: to be asked for more means that it ends early.
  * libjpeg's own memory source would invent an end marker and leave the rest of the picture grey,
  * with a warning; Pillow refuses the file, and grey pictures are not worth training on. But once
- * the last row is had, only the end marker is looked for, and Pillow does without. */
+ * the last row is had, only the end marker is searched for, and Pillow does without. */
 static boolean source_fill(j_decompress_ptr info)
 {
     if (info->output_height > 0 && info->output_scanline == info->output_height)

@@ -8,7 +8,7 @@
 #include <jpeglib.h>
 
 typedef struct {
-    uintptr_t inside; /* an address in the library that is looked for */
+    uintptr_t inside; /* an address in the library that is searched for */
     sn_span *spans;
 } search;
 

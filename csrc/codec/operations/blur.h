@@ -1,5 +1,5 @@
 /*
- * blur.h -- filters that look at a pixel's neighbours: Gaussian blur and sharpness.
+ * blur.h -- filters that examine a pixel's neighbours: Gaussian blur and sharpness.
  *
  *   BLUR        torchvision's GaussianBlur: weights of a normal distribution of deviation `sigma`, on
  *               `height` x `width` pixels. At the edges the picture is mirrored without its outermost

@@ -4,7 +4,7 @@
 
 #include "../../base/sn_status.h"
 
-/* Those that look at a pixel alone. */
+/* Those that examine a pixel alone. */
 static int run_in_place(sn_editor *editor, const sn_edit *edit, uint8_t *rgb, size_t n_pixels)
 {
     switch (edit->kind) {

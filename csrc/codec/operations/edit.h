@@ -2,7 +2,7 @@
  * edit.h -- what happens to a whole picture once it has its size: an edit of colour.h, tone.h,
  * blur.h, warp.h, grid.h and mix.h.
  *
- * Colours, tones and mixes change in place. The others look at neighbours, so they read a copy.
+ * Colours, tones and mixes change in place. The others examine neighbours, so they read a copy.
  *
  * Callers    one thread at a time an sn_editor.
  * Owns       a copy of the picture, and scratch, until it is released.

@@ -22,7 +22,7 @@
  *   a resize            of a pass that has resized or has a border,
  *   a crop or pad       of a border that continues the window,
  *   a pad               unlike the border that is there,
- *   any of the three    once there are edits: contrast and blurs look at the whole picture,
+ *   any of the three    once there are edits: contrast and blurs examine the whole picture,
  *   a flip              once there is a warp, or another edit that moves pixels.
  * To all other edits a mirrored picture is like any other, so flips go on editing.
  *

@@ -59,7 +59,7 @@ static sf_count_t tell(void *user)
     return (sf_count_t)((sn_sound_file *)user)->at;
 }
 
-/* libsndfile reads many more formats, by code that is older and less looked at. */
+/* libsndfile reads many more formats, by code that is older and less examined. */
 static bool is_of_ours(const uint8_t *bytes, size_t length)
 {
     if (length < 12)

@@ -1,7 +1,7 @@
 /*
  * sound_route.h -- what the ops of a plan do to one sound: random numbers drawn, and which frames each step needs.
  *
- *   ops, rng, rate, channels, frames --lay--> steps --look back from the end--> the frames that each is made of
+ *   ops, rng, rate, channels, frames --lay--> steps --step back from the end--> the frames that each is made of
  *
  *      whole file      ------------------------------------------
  *      the part read                ===========                     a little more than what is made of it

@@ -133,7 +133,7 @@ def _loader(wanted: Wanted) -> Any:
 
 
 def _as_items(items: list[Any]) -> list[Any]:
-    """Sounds of different lengths, which nobody looks at here."""
+    """Sounds of different lengths, which nobody examines here."""
     return items
 
 

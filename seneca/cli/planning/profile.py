@@ -138,7 +138,7 @@ def profile_table(profile: Profile, console: Console) -> None:
 
     cores = "1 core" if profile.cores == 1 else f"{profile.cores} cores"
     console.print(
-        f"{profile.samples:,} samples on {cores}, {profile.measured_samples:,} of them looked at"
+        f"{profile.samples:,} samples on {cores}, {profile.measured_samples:,} of them examined"
         f" in {profile.took_s:.1f} s",
         highlight=False,
     )

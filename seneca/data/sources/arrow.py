@@ -169,7 +169,7 @@ def _pieces(column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
             values.offset : values.offset + len(values) + 1
         ].astype(np.int64)
         size = 0 if data is None else data.size
-        # pyarrow does not look at them before it reads a value.
+        # pyarrow does not examine them before it reads a value.
         if (
             len(offsets) <= len(values)
             or offsets[0] < 0

@@ -196,7 +196,7 @@ def _named(error: Exception, scheme: str) -> tuple[int | None, str]:
     if status in (401, 403) or (status is None and isinstance(error, PermissionError)) or _lacks_key(error):
         return errno.EACCES, (
             f"may not be read by this process ({status or 'no credentials'}); give it credentials, as "
-            f"{PACKAGES.get(scheme, 'fsspec')} looks for them"
+            f"{PACKAGES.get(scheme, 'fsspec')} searches for them"
         )
     if status in (404, 410) or (status is None and isinstance(error, FileNotFoundError)):
         return errno.ENOENT, "is not there (404); list it again with seneca.open(), or put it back"
@@ -269,7 +269,7 @@ def _refuse(source: str) -> None:
     if parts.username or parts.password:
         raise SourceError(
             f"{parts.scheme}://{parts.hostname}: a name or password in a URL would be kept with the dataset; "
-            "put it where the package for this scheme looks for it, such as ~/.netrc"
+            "put it where the package for this scheme searches for it, such as ~/.netrc"
         )
     if parts.scheme in ("http", "https") and parts.query:
         raise SourceError(

@@ -65,7 +65,7 @@ class Waiting:
         with self._lock:
             self._futures.add(future)
         if self._over.is_set():
-            future.cancel()  # give_up() may have looked before
+            future.cancel()  # give_up() may have checked before
         try:
             result, error = future.result()
         except concurrent.futures.CancelledError:

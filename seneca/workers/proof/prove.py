@@ -30,7 +30,7 @@ from seneca.workers.terms import Terms
 __all__ = ["Proof"]
 
 MOST = 4  # examples
-AGAIN = 2  # of them are made again in each epoch, in turn, if the files behind the dataset are not looked at
+AGAIN = 2  # of them are made again in each epoch, in turn, if the files behind the dataset are not examined
 MOST_BESIDE = 32  # samples of a batch, if the dataset makes items by batches
 PATIENCE_S = 0.25  # after this time no other example is begun
 

@@ -56,7 +56,7 @@ def test_a_step_may_end_it():
         return 0.0
 
     began = threading.Lock()
-    with began:  # `work` is there before the first step looks for it
+    with began:  # `work` is there before the first step searches for it
         work = Background(lambda: (began.acquire(), began.release()) and step(), "a test")
     assert ended.wait(60)
     work.end()

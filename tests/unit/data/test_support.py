@@ -335,7 +335,7 @@ def test_what_says_itself_what_it_stands_for_is_taken_at_its_word():
 @pytest.mark.small(1)
 @pytest.mark.parametrize("name", ["transform", "transforms", "target_transform"])
 def test_stages_that_use_a_transform_are_named_with_it(name):
-    """By convention the attribute is what is done afterwards; where decode() looks at it, it is not."""
+    """By convention the attribute is what is done afterwards; where decode() examines it, it is not."""
 
     class Early(Sounds):
         def _scaled(self, array):

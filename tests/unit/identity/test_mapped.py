@@ -53,7 +53,7 @@ MAPPED = {
 
 
 def resident(*paths):
-    """The kilobytes of these files that this process has looked at through mappings."""
+    """The kilobytes of these files that this process has examined through mappings."""
     within, found = False, 0
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if not line.split()[0].endswith(":"):

@@ -162,7 +162,7 @@ def test_a_gain_of_a_few_per_cent_is_not_worth_a_change():
     near = Split(best.encoded - 0.01, best.decoded + 0.01, best.augmented)
     adaptation = Adaptation(profile, ONE)
     assert adaptation.consider(0, near, seen(TWO)) is None
-    assert adaptation.consider(100, Split(0, 0, 1), seen(TWO)) is None, "that was looked at"
+    assert adaptation.consider(100, Split(0, 0, 1), seen(TWO)) is None, "that was examined"
 
 
 def test_changes_keep_their_distance_and_the_reason_is_not_forgotten():

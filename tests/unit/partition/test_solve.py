@@ -92,7 +92,7 @@ def test_a_share_for_the_stage_that_it_has_anyway_is_not_asked_for():
 
 @pytest.mark.parametrize("jobs", [1, 2, 4, 8])
 def test_where_all_fit_decoded_no_memory_is_left_idle(jobs):
-    """A look at few pictures may take them for smaller than they are."""
+    """A measurement of few pictures may take them for smaller than they are."""
     few = round_profile(samples=300, cache_bytes=1_000_000_000, memory_bytes_per_s=1e12)
     found = solve(few, Jobs(jobs))
     assert str(found.split) == "0-100-0" and found.mix["decoded"] == 1.0

@@ -1,4 +1,4 @@
-"""Transforms say what is to be done and what is wrong, and look like torchvision's."""
+"""Transforms say what is to be done and what is wrong, and resemble torchvision's."""
 
 import pickle
 

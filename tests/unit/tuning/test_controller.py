@@ -106,7 +106,7 @@ def test_without_one_a_quick_look_does(picture_folder):
     _, loader = native(picture_folder)
     next(iter(loader))
     change = loader.stats()["cache"]["split_changes"][0]
-    assert change["why"].startswith("by a quick look at ")
+    assert change["why"].startswith("by a quick measurement of ")
 
 
 @pytest.mark.usefixtures("quickly")
@@ -350,7 +350,7 @@ def test_without_a_folder_of_profiles_a_quick_look_does(picture_folder, monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
     _, loader = native(picture_folder)
     next(iter(loader))
-    assert loader.stats()["cache"]["split_changes"][0]["why"].startswith("by a quick look at ")
+    assert loader.stats()["cache"]["split_changes"][0]["why"].startswith("by a quick measurement of ")
 
 
 def busily(array):
@@ -514,7 +514,7 @@ def wait_for(pipe, why):
 def test_the_first_adapts_and_when_it_is_killed_the_second_does(picture_folder):
     first = Process(train, picture_folder)
     with first:
-        wait_for(first, "by a quick look at ")
+        wait_for(first, "by a quick measurement of ")
         second = Process(train, picture_folder)
         with second:
             wait_for(first, "2 jobs in place of 1")

@@ -1,4 +1,4 @@
-"""A quick look at a host."""
+"""A quick measurement of a host."""
 
 from __future__ import annotations
 

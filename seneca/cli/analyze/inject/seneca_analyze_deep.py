@@ -38,7 +38,7 @@ class Phases:
     Args:
         trace: Gets what is measured.
         rank: Gives the rank of this process; None: it is alone.
-        number_of: Gives the number of a dataset among those that look like it.
+        number_of: Gives the number of a dataset among those that resemble it.
     """
 
     def __init__(self, trace, rank, number_of):
@@ -327,7 +327,7 @@ def _opened(event, arguments):
         path = os.path.abspath(os.fsdecode(path))
         if path.startswith((sys.prefix, sys.base_prefix, "/proc/", "/sys/", "/dev/")):
             return
-        with contextlib.suppress(OSError):  # the dataset may look for files that are not there
+        with contextlib.suppress(OSError):  # the dataset may search for files that are not there
             found = os.stat(path)
             if stat.S_ISREG(found.st_mode):
                 for files in _FILES:

@@ -187,7 +187,7 @@ class GpuClock:
 
 
 class Datasets:
-    """Numbers the datasets of this process that look alike, as those of training and of validation may.
+    """Numbers the datasets of this process that are alike, as those of training and of validation may.
 
     A dataset that takes the place of one that is gone has its number. Thus a dataset that a script makes anew
     for each epoch is one.
@@ -197,7 +197,7 @@ class Datasets:
         self._alike: Any = {}  # for each type and length: weak references, whose places are the numbers
 
     def number(self, dataset):
-        """The number of a dataset among those that look like it. It is the same in all ranks."""
+        """The number of a dataset among those that resemble it. It is the same in all ranks."""
         found = self._alike.setdefault((type(dataset), _length(dataset)), [])
         free = len(found)
         for number, one in reversed(list(enumerate(found))):

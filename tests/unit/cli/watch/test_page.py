@@ -61,7 +61,7 @@ def test_each_job_has_a_line_a_row_and_a_name(jobs):
     for i in range(jobs):
         assert text.count(f"train.py --lr {i}<") >= 2
     styles = re.findall(r'class="line" (stroke=.*?) d=', text)
-    assert len(set(styles)) == jobs, "no two look alike"
+    assert len(set(styles)) == jobs, "no two are alike"
 
 
 def test_charts_are_drawn_within_their_frames():
