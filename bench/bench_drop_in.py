@@ -13,6 +13,9 @@ palette. Boxes are those of its VOCDetection, three made-up ones in each photogr
 while it is a PIL image, where Pillow-SIMD resizes it. The rows of SSD300 have the preset of torchvision's
 reference for it, resized to 300 x 300, for one job, and for two and four that share the two cores.
 
+Masked words and ratings are the datasets of examples/masked_words.py (texts of any length, with a
+collate_fn) and examples/recommendation.py (nested dicts), with more rows than there.
+
 The items of the opaque rows take the processor for as long as their names say; no time is a tensor and an
 addition. Two or more jobs have one worker each, and no training step; their speeds are added.
 
@@ -42,13 +45,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-for place in (
-    str(ROOT / "bench"),
-    str(ROOT),
-    str(ROOT / "tests"),
-):  # tests: torchvision without its operators
-    if place not in sys.path:
-        sys.path.insert(0, place)
+for place in ("bench", ".", "tests", "examples"):  # tests: torchvision without its operators
+    if str(ROOT / place) not in sys.path:
+        sys.path.insert(0, str(ROOT / place))
 
 import report  # noqa: E402
 from bench_jobs import pictures  # noqa: E402
@@ -60,6 +59,8 @@ OTHERS = 100  # different PNGs, and as many WebPs
 MASKS = 200  # different ones
 PAIR_LINKS = 20_000
 KINDS = ("jpeg", "png", "webp", "pairs")
+LINES = 60_000  # of text
+ROWS = 60_000  # of ratings
 SHORT = 208  # samples of a short epoch
 WARM_S = 1.0
 JOB_S = 120.0  # a job that takes longer to begin, or to end, has failed
@@ -85,6 +86,10 @@ COMPARED = {
     "opaque items of 1 ms, seneca": "opaque items of 1 ms, torch",
     "short epochs of opaque items, seneca": "short epochs of opaque items, torch",
     "short epochs of 2 workers that stay, seneca": "short epochs of 2 workers that stay, torch",
+    "masked words, seneca": "masked words, torch",
+    "two jobs with masked words, seneca": "two jobs with masked words, torch",
+    "ratings, seneca": "ratings, torch",
+    "two jobs with ratings, seneca": "two jobs with ratings, torch",
     "two jobs with items of 0.3 ms and 64 KB, seneca": "two jobs with items of 0.3 ms and 64 KB, torch",
     "two jobs with items of 1 ms and 64 KB, seneca": "two jobs with items of 1 ms and 64 KB, torch",
 }
@@ -224,6 +229,22 @@ def seneca_folder(folder: str) -> Any:
     return seneca.ImageFolder(folder, T.Compose(steps))
 
 
+def masked_words() -> Any:
+    """Lines of text, some of whose words are left out."""
+    import masked_words as example
+
+    lines = list(example.made_up())
+    return example.Sentences(lines * (LINES // len(lines)))
+
+
+def ratings() -> Any:
+    """Rows of a table, as nested dicts."""
+    import recommendation as example
+
+    example.ROWS = ROWS
+    return example.Ratings()
+
+
 def seed_worker(worker_id: int) -> None:
     """torch's recipe for reproducible workers."""
     import random
@@ -265,6 +286,10 @@ def habit(row: str, dataset: Any) -> dict[str, Any]:
         options["collate_fn"] = mixing(len(dataset.classes))
     if has_boxes(row):
         options["collate_fn"] = apart
+    if "masked words" in row:
+        import masked_words as example
+
+        options["collate_fn"] = example.collate
     if row == "target_transform":
         dataset.target_transform = float
     return options
@@ -287,6 +312,10 @@ def loader_of(row: str, folder: str) -> Any:
         "opaque items of 1 ms": partial(Items, 1),
         "two jobs with items of 0.3 ms and 64 KB": partial(Items, 0.3, 1 << 14),
         "two jobs with items of 1 ms and 64 KB": partial(Items, 1, 1 << 14),
+        "masked words": masked_words,
+        "two jobs with masked words": masked_words,
+        "ratings": ratings,
+        "two jobs with ratings": ratings,
         "pairs": lambda: pairs(folder),
         "boxes": lambda: boxes(folder),
         "SSD300": lambda: ssd300(folder),
@@ -373,7 +402,7 @@ def has_boxes(row: str) -> bool:
 
 def is_opaque(row: str) -> bool:
     """Whether the dataset of a row is one of which Seneca knows nothing."""
-    return row.startswith(("opaque", "short epochs", "two jobs with"))
+    return row.startswith(("opaque", "short epochs", "masked words", "ratings", "two jobs with"))
 
 
 def jobs_of(row: str) -> int:
@@ -401,7 +430,8 @@ def measure(row: str, folder: str, seconds: float, together: Any, answers: Any) 
         next(epoch)
     samples, begun, used_s = 0, time.perf_counter(), cpu_s()
     while time.perf_counter() - begun < seconds:
-        samples += len(next(epoch)[1])
+        batch = next(epoch)
+        samples += len(batch["person"] if isinstance(batch, dict) else batch[1])
     answers.put((samples / (time.perf_counter() - begun), (cpu_s() - used_s) / samples * 1e3))
     together.wait()  # the others are not to go faster because this one has ended
 
