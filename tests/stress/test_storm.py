@@ -12,63 +12,33 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import simplejpeg
 import torch
 from job_processes import TIME_OUT_S, Host
 from sizes import size
+from subjects_of_storms import SAMPLES, SUBJECTS, Levels
 
 import seneca
-from seneca import transforms as T
 from seneca.audit.check import check
 
 KILLS = int(os.environ.get("SENECA_TEST_KILLS") or size(3, 15))
 JOBS = 4
-SAMPLES = 100
 BATCH = 8
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 CHECK_EVERY_S = size(0.5, 5.0)  # which is torch's own
 EXITED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 ALL_FORMS = "20-40-20-20"
-GREY = 2  # between the levels of two samples
 
 
-class Levels(torch.utils.data.Dataset):
-    """Items of any dataset: shared as they are."""
-
-    def __len__(self):
-        return SAMPLES
-
-    def __getitem__(self, index):
-        time.sleep(0.001)  # or most of the time goes into starting workers, and no kill comes amid an epoch
-        return torch.full((3, 8, 8), GREY * index / 255), index
-
-
-@pytest.fixture(scope="module")
-def grey_pictures(tmp_path_factory):
-    """The picture of sample i is of one grey, ``GREY * i``."""
-    folder = tmp_path_factory.mktemp("grey")
-    for i in range(SAMPLES):
-        path = folder / "class" / f"{i:03d}.jpg"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(simplejpeg.encode_jpeg(np.full((40, 48, 3), GREY * i, np.uint8), 95))
-    return folder
-
-
-def pictures(folder):
-    return seneca.ImageFolder(folder, T.RandomResizedCrop(16))
-
-
-def train(make, options, end):
+def train(dataset, subject, options, end):
     """What a job does: whole epochs until the file ``end`` exists. Each item is that of its sample."""
 
     def work(log):
-        loader = seneca.DataLoader(make(), BATCH, shuffle=True, **options)
+        loader = seneca.DataLoader(dataset, BATCH, shuffle=True, **options)
         epoch = 0
         while epoch == 0 or not end.exists():
-            for items, labels in loader:
-                ids = labels.tolist() if loader.last_indices is None else loader.last_indices
-                for item, index in zip(items, ids, strict=True):
-                    assert (item * 255 - GREY * index).abs().max() < GREY / 2, f"sample {index}"
+            for batch in loader:
+                ids = batch[1].tolist() if loader.last_indices is None else loader.last_indices
+                subject.check(batch, ids)
                 log(epoch, ids)
             epoch += 1
 
@@ -123,19 +93,25 @@ def is_amid_an_epoch(job):
 @pytest.mark.parametrize(
     "kind, options",
     [
-        ("native", {"cache_bytes": "256KiB", "split": "0-0-100", "num_workers": 1}),
-        ("native", {"cache_bytes": "1MiB", "split": ALL_FORMS, "num_workers": 2}),
-        ("opaque", {"cache_bytes": "1MiB", "num_workers": 1}),
+        ("pictures", {"cache_bytes": "256KiB", "split": "0-0-100", "num_workers": 1}),
+        ("pictures", {"cache_bytes": "1MiB", "split": ALL_FORMS, "num_workers": 2}),
+        ("pairs", {"cache_bytes": "1MiB", "split": "20-30-50", "num_workers": 1}),
+        ("boxes", {"cache_bytes": "1MiB", "split": "20-30-50", "num_workers": 1}),
+        ("sounds", {"cache_bytes": "256KiB", "split": "20-30-50", "num_workers": 1}),
+        ("any items", {"cache_bytes": "1MiB", "num_workers": 1}),
     ],
-    ids=["native, whole items", "native, all forms", "torch's workers"],
+    ids=["whole items", "all forms", "pairs", "boxes", "sounds", "torch's workers"],
 )
-def test_a_storm_of_kills(host: Host, grey_pictures, seed, monkeypatch, children, kind, options):
+def test_a_storm_of_kills(host: Host, seed, monkeypatch, children, kind, options):
     before = children()
+    subject = SUBJECTS[kind]
+    (host.folder / "data").mkdir()
+    dataset = subject.open(host.folder / "data")
     monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
     rng = random.Random(seed)
     end = host.folder / "end"
-    make = Levels if kind == "opaque" else (lambda: pictures(grey_pictures))
-    work = train(make, {**options, "cache": host.name, "check_every": 50}, end)
+    options = {**options, **subject.options, "cache": host.name, "check_every": 10}
+    work = train(dataset, subject, options, end)
     jobs = [host.start(work) for _ in range(JOBS)]
     for kill in range(KILLS):
         k = rng.randrange(JOBS)
@@ -161,6 +137,7 @@ def test_a_storm_of_kills(host: Host, grey_pictures, seed, monkeypatch, children
     assert report.violations == []
     assert report.epochs >= whole
     assert options.get("split") != ALL_FORMS or report.served["recoded"] > 0
+    assert kind == "any items" or report.checked[2] > 0
     assert_leave(children, before)
     assert host.segments() == []
 
