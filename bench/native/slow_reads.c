@@ -40,7 +40,7 @@
 
 typedef struct {
     _Atomic uint64_t paid_until_ns; /* when the last byte that was asked for is there, by CLOCK_MONOTONIC */
-    _Atomic uint64_t bytes;         /* asked for so far; bench/slow_reads.py examines it */
+    _Atomic uint64_t bytes;         /* asked for so far; bench/slow_reads.py reads it */
     _Atomic uint64_t late_ns;       /* how much too late the last reader woke up; MOST_LATE_NS at most */
 } bucket;
 

@@ -7,7 +7,7 @@
  *
  * Callers    one thread at a time an sn_libjpeg.
  * Blocking   never.
- * Owns       libjpeg's memory for the picture, from sn_libjpeg_create() to sn_libjpeg_close().
+ * Owns       libjpeg's memory for the picture, from sn_libjpeg_read_header() to sn_libjpeg_close().
  */
 #ifndef SN_LIBJPEG_H
 #define SN_LIBJPEG_H
