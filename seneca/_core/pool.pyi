@@ -16,7 +16,7 @@ class Stream:
         self,
         member: Member,
         plan: Plan,
-        paths: bytes,
+        paths: bytes | memoryview,
         path_at: np.ndarray,
         pieces: np.ndarray | None = None,
         stated: np.ndarray | None = None,

@@ -81,11 +81,12 @@ cdef class Stream:
         hosts, exact_copies: With which exact copies are shared there, and how this epoch's are called; None: with none.
     """
 
-    def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None,
+    def __cinit__(self, Member member not None, Plan plan not None, paths, path_at, pieces=None, stated=None,
                   external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=None, copies=None, check_every=0,
                   checked=None, unrecoded=None, changes=None, largest=0, Remote remote=None, bytes dataset=b"",
                   Hosts hosts=None, bytes exact_copies=b"", boxes=None):
         cdef const uint64_t[::1] offsets = path_at, places, containers
+        cdef const unsigned char[::1] text = paths
         cdef const float[:, ::1] sides
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads, most_threads = threads if most is None else most
@@ -111,7 +112,7 @@ cdef class Stream:
         if member.segment is not None:
             self.context.segment = member.segment.handle
             self.context.job_key = member.segment.job_key
-        self.context.paths = <const char *>paths
+        self.context.paths = <const char *>(&text[0] if len(text) else NULL)
         self.context.path_at = &offsets[0]
         if pieces is not None:
             places, containers = pieces.view(np.uint64), stated.view(np.uint64)

@@ -6,14 +6,17 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from torch.utils.data import Subset
 
+from seneca._runtime.lazy_list import LazyList
 from seneca.data import sources
 from seneca.data.folder import IMG_EXTENSIONS, ImageFolder
 from seneca.data.pictures import PictureDataset
 from seneca.data.sounds import SOUND_EXTENSIONS, SoundDataset, SoundFolder
-from seneca.data.sources import PICTURES, SOUNDS, Listing, ListingOptions, Medium, Samples
+from seneca.data.sources import PICTURES, SOUNDS, ListedPaths, Listing, ListingOptions, Medium, Samples
 from seneca.data.sources.arrow import is_table, list_table, medium_of
+from seneca.data.sources.labels import Labels
 from seneca.transforms._pipeline import Decode, NativeTransform
 
 __all__ = ["PictureArchive", "SoundArchive", "open"]
@@ -31,9 +34,9 @@ class _InContainers:
         )
         self.classes = list(listing.classes)
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
-        labels = [0] * len(listing.names) if listing.labels is None else list(listing.labels)
-        self.samples = Samples(listing, labels)
-        self.targets = list(labels)
+        labels = Labels(np.zeros(len(listing.names), np.int64)) if listing.labels is None else listing.labels
+        self.samples = Samples(ListedPaths(listing), labels)
+        self.targets = LazyList(labels) if isinstance(labels, Labels) else list(labels)
 
     def _described(self, what: str) -> str:
         n, first = len(self.listing.containers), self.listing.containers[0]

@@ -11,6 +11,7 @@ import math
 import os
 import stat
 from collections.abc import Sequence
+from operator import eq
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from seneca._runtime.cgroups import cpu_quota
 from seneca._runtime.enabled import off_because
 from seneca._runtime.regular_files import Piece, open_regular
 from seneca.data.pairs import PairPiece, pair_of
+from seneca.data.path_table import Paths
 from seneca.data.sources import Listing
 from seneca.data.sources.buckets import ObjectPiece, Objects, digest_of_etags
 
@@ -39,6 +41,7 @@ SAMPLED = 16  # files of which both ends are read
 SAMPLED_BYTES = 4096  # at each end of these files
 MOST_THREADS = 16  # that ask for the sizes and times of files; they share the kernel's locks of folders
 STATES = ("size_bytes", "mtime_ns", "ctime_ns")
+AT_ONCE = 1 << 18  # files that are asked for before their sizes and times are put with the others
 
 
 class Seen(NamedTuple):
@@ -70,26 +73,27 @@ class PathFiles:
         paths: The path of every picture. A relative path is relative to ``here``.
     """
 
-    def __init__(self, root: str, paths: list[str]) -> None:
+    def __init__(self, root: str, paths: Sequence[str]) -> None:
         self.root, self.paths, self.here = root, paths, os.getcwd()
         self._found: Seen | None = None
         self.first_newest: int | None = None  # of the first stat()
         self._stated = b""
         self._ends = b""
         self._names: bytes | None = None
-        self._table: tuple[bytes, np.ndarray] | None = None
+        self._table: tuple[bytes | memoryview, np.ndarray] | None = None
         self._are_absolute = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the table, which only the process that reads natively needs."""
         return {**vars(self), "_table": None}
 
-    def are(self, root: str, paths: list[str]) -> bool:
-        return self.root == root and self.paths == paths and self.here == os.getcwd()
+    def are(self, root: str, paths: Sequence[str]) -> bool:
+        if self.root != root or self.here != os.getcwd() or len(self.paths) != len(paths):
+            return False
+        return self.paths is paths or all(map(eq, self.paths, paths))
 
     def stat(self) -> None:
-        now = self.stated_now()
-        sizes, mtimes, ctimes = (np.ascontiguousarray(now[name]) for name in STATES)
+        sizes, mtimes, ctimes = self._stated_in_parts()
         # Nobody can set a ctime. Where size and mtime were set back, the ends are read again, because a job
         # that begins now reads them as they are now. A ctime is no part of the fingerprint, because a copy of
         # the files has others. changed_since() compares each file.
@@ -103,18 +107,33 @@ class PathFiles:
 
     def stated_now(self) -> np.ndarray:
         """The size and the times of every file, as :data:`FILE_STAT`."""
+        return self._stated_between(0, len(self._files()))
+
+    def _stated_between(self, first: int, last: int) -> np.ndarray:
+        """The same of some files, which follow each other."""
         files = self._files()
         if stat_many is None:
-            found = np.empty(len(files), FILE_STAT)
-            for i, path in enumerate(files):
+            found = np.empty(last - first, FILE_STAT)
+            for i, path in enumerate(files[first:last]):
                 status = os.stat(path)
                 found[i] = status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
             return found
+        text, offsets = self.table()
         try:
-            return stat_many(*self.table(), _threads())
+            return stat_many(text, offsets[first : last + 1], _threads())
         except OSError as error:
             assert isinstance(error.filename, int)
-            raise OSError(error.errno, error.strerror, files[error.filename]) from None
+            raise OSError(error.errno, error.strerror, files[first + error.filename]) from None
+
+    def _stated_in_parts(self) -> list[np.ndarray]:
+        """The sizes, the mtimes and the ctimes of all files; the modes of a few million take memory too."""
+        n = len(self._files())
+        found = np.empty(n, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
+        for first in range(0, n, AT_ONCE):
+            now = self._stated_between(first, min(first + AT_ONCE, n))
+            for column, name in zip(found, STATES, strict=True):
+                column[first : first + len(now)] = now[name]
+        return list(found)
 
     def _files(self) -> Sequence[str]:
         """The files that storage is asked for."""
@@ -122,7 +141,7 @@ class PathFiles:
 
     def files_of(self, index: int) -> Sequence[str]:
         """Those of them in which a sample is."""
-        return self.paths[index : index + 1]
+        return [self.paths[index]]
 
     def describe(self) -> str:
         return f"{len(self.paths)} files (path below the folder, size, time of change; both ends of some)"
@@ -134,7 +153,7 @@ class PathFiles:
         return None
 
     def pieces(self) -> Sequence[AnyPiece]:
-        return [Piece(path) for path in self.paths]
+        return Pieces(self.paths)
 
     def objects(self) -> Objects | None:
         return None
@@ -185,6 +204,8 @@ class PathFiles:
         return self._names
 
     def _named(self) -> bytes:
+        if isinstance(self.paths, Paths) and (known := self.paths.names_below(self.root)) is not None:
+            return known
         # No path holds a NUL. Therefore it is certain where one begins.
         before = b"\0" + os.fsencode(os.path.join(self.root, ""))
         below = (b"\0" + self._joined()).replace(before, b"\0")
@@ -193,13 +214,15 @@ class PathFiles:
     def _joined(self) -> bytes:
         """The paths as they were given, with a NUL after each."""
         if self._table is not None and self._are_absolute:
-            return self._table[0]
+            return bytes(self._table[0])
         joined = os.fsencode("\0".join([*self.paths, ""]))
         if joined.count(b"\0") != len(self.paths):
             raise ValueError(f"a path of a picture below {self.root!r} holds a NUL character; rename it")
         return joined
 
-    def table(self) -> tuple[bytes, np.ndarray]:
+    def table(self) -> tuple[bytes | memoryview, np.ndarray]:
+        if self._table is None and isinstance(self.paths, Paths):
+            self._table = self.paths.text_in(self.here)
         if self._table is None:
             joined = self._joined()
             offsets = _beginnings(joined)
@@ -212,6 +235,19 @@ class PathFiles:
                 offsets = _beginnings(joined)
             self._table = joined, offsets
         return self._table
+
+
+class Pieces(Sequence[Piece]):
+    """Whole files, as pieces. Each is made when it is asked for."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(map(Piece, self._paths[index])) if isinstance(index, slice) else Piece(self._paths[index])
 
 
 class PairFiles(PathFiles):

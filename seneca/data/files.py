@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from seneca._runtime.lazy_list import LazyList
 from seneca.data.file_lists import AnyPiece, BucketFiles, ContainerFiles, PairFiles, PathFiles, Seen
 from seneca.data.sources import Listing, Samples
 from seneca.data.sources.buckets import Objects
+from seneca.data.sources.labels import Labels
 
 __all__ = ["PictureFiles", "files_of"]
 
@@ -46,13 +48,15 @@ class PictureFiles:
     ) -> None:
         self.root = root
         self.are_pairs = pairs
-        # The samples of a listing cannot change. A million of them are not made into a list.
+        # Samples that nobody has changed are not made into a list: there may be millions.
+        samples = _without_list(samples)
         self.samples = samples if isinstance(samples, Samples) else list(samples)
         self._paths: PathFiles
         if pairs:
             self._paths = PairFiles(root, [str(path) for sample in self.samples for path in sample])
         elif listing is None:
-            self._paths = PathFiles(root, [path for path, _ in self.samples])
+            is_fixed = isinstance(samples, Samples)
+            self._paths = PathFiles(root, samples.paths if is_fixed else [path for path, _ in self.samples])
         else:
             self._paths = (BucketFiles if listing.etags else ContainerFiles)(root, listing)
         self._labels: np.ndarray | None = None
@@ -60,6 +64,7 @@ class PictureFiles:
 
     def are(self, root: str, samples: Sequence[tuple[str, Any]]) -> bool:
         """Whether these are the pictures ``samples``: the same objects, none of which can have changed."""
+        samples = _without_list(samples)
         if isinstance(samples, Samples):
             return self.root == root and self.samples is samples and self._paths.here == os.getcwd()
         return (
@@ -177,13 +182,14 @@ class PictureFiles:
         """Where the bytes of all pictures are to be fetched; None: they are in files of this host."""
         return self._paths.objects()
 
-    def path_table(self) -> tuple[bytes, np.ndarray]:
+    def path_table(self) -> tuple[bytes | memoryview, np.ndarray]:
         """Every path, for the native reader.
 
         The table is made once. Relative paths are resolved against the current folder of that time.
 
         Returns:
-            ``(blob, offsets)``. ``blob`` has the absolute paths one after the other, with a NUL after each.
+            ``(blob, offsets)``. ``blob`` has the absolute paths one after the other, with a NUL after each. Of
+            a folder with many files it is a view of a file that processes share, else it is bytes.
             ``offsets`` is uint64 of shape (len + 1,). It has the place in the blob where each path begins,
             and at the end the length of the blob.
         """
@@ -203,7 +209,8 @@ class PictureFiles:
     def _are_fixed(self) -> bool:
         """Whether every sample is a tuple of a text and an int, or of two texts: it cannot change."""
         if self._fixed is None and isinstance(self.samples, Samples):
-            self._fixed = all(type(label) is int for label in self.samples.labels)
+            labels = self.samples.labels
+            self._fixed = isinstance(labels, Labels) or all(type(label) is int for label in labels)
         elif self._fixed is None:
             second = str if self.are_pairs else int
             self._fixed = all(
@@ -221,8 +228,13 @@ class PictureFiles:
         if self._labels is None or not self._are_fixed():
             samples = self.samples
             labels = samples.labels if isinstance(samples, Samples) else [label for _, label in samples]
-            self._labels = np.asarray(labels, np.int64)
+            self._labels = labels.array if isinstance(labels, Labels) else np.asarray(labels, np.int64)
         return self._labels
+
+
+def _without_list(samples: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
+    """What a lazy list has: the samples that it was made of, unless somebody has changed them."""
+    return samples.items if isinstance(samples, LazyList) else samples
 
 
 # The key is the dataset's id, because a dataset need not have a hash.

@@ -7,13 +7,17 @@ itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
 
+from seneca._runtime.lazy_list import LazyList
 from seneca.data.files import files_of
+from seneca.data.listed_folder import table_of
+from seneca.data.path_table import Paths, labels_of
 from seneca.data.pictures import PictureDataset
+from seneca.data.sources import Samples
 from seneca.transforms._pipeline import Decode
 
 __all__ = ["IMG_EXTENSIONS", "ImageFolder", "find_classes", "find_samples"]
@@ -70,7 +74,8 @@ class ImageFolder(PictureDataset):
         (4, (3, 32, 48), 1)
     """
 
-    samples: list[tuple[str, int]]
+    samples: MutableSequence[tuple[str, int]]
+    targets: MutableSequence[int]
 
     def __init__(
         self,
@@ -91,15 +96,14 @@ class ImageFolder(PictureDataset):
         self.root = os.path.expanduser(os.fspath(root))
         self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         self.classes, self.class_to_idx = find_classes(self.root)
-        self.samples = find_samples(self.root, self.class_to_idx, self.extensions, allow_empty)
-        self.targets = [target for _, target in self.samples]
+        self.samples, self.targets = find_samples(self.root, self.classes, self.extensions, allow_empty)
 
     @property
-    def imgs(self) -> list[tuple[str, int]]:
+    def imgs(self) -> MutableSequence[tuple[str, int]]:
         """The same list as ``samples``, under its older name."""
         return self.samples
 
-    def path_table(self) -> tuple[bytes, np.ndarray]:
+    def path_table(self) -> tuple[bytes | memoryview, np.ndarray]:
         """Every path, for the native reader; see :class:`seneca.data.files.PictureFiles`."""
         return files_of(self).path_table()
 
@@ -123,21 +127,20 @@ def find_classes(root: str) -> tuple[list[str], dict[str, int]]:
 
 
 def find_samples(
-    root: str, class_to_idx: dict[str, int], extensions: tuple[str, ...], allow_empty: bool
-) -> list[tuple[str, int]]:
-    """The files of all classes with these endings, in torchvision's order: by class, folder and name."""
-    samples: list[tuple[str, int]] = []
-    empty: list[str] = []
-    for name, target in class_to_idx.items():
-        before = len(samples)
-        for folder, _, files in sorted(os.walk(os.path.join(root, name), followlinks=True)):
-            inside = os.path.join(folder, "")  # once a folder: os.path.join is half of the time otherwise
-            samples += [(inside + f, target) for f in sorted(files) if f.lower().endswith(extensions)]
-        if len(samples) == before:
-            empty.append(name)
+    root: str, classes: Sequence[str], extensions: tuple[str, ...], allow_empty: bool
+) -> tuple[LazyList[tuple[str, int]], LazyList[int]]:
+    """The files of all classes with these endings, in torchvision's order: by class, folder and name.
+
+    Returns:
+        ``(path, class index)`` of each, and the class indices alone.
+    """
+    table = table_of(root, classes, extensions)
+    files_of_class = np.bincount(table.labels, minlength=len(classes))
+    empty = [name for name, count in zip(classes, files_of_class.tolist(), strict=True) if not count]
     if empty and not allow_empty:
         raise FileNotFoundError(
             f"Found no valid file for the classes {', '.join(empty)}. "
             f"Supported extensions are: {', '.join(extensions)}"
         )
-    return samples
+    labels = labels_of(table)
+    return LazyList(Samples(Paths(table, root), labels)), LazyList(labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any, get_args
 
 from seneca.data.files import files_of
@@ -26,7 +26,7 @@ class PictureDataset:
 
     root: str
     samples: Sequence[tuple[str, int]]
-    targets: list[int]
+    targets: MutableSequence[int]
     target_transform: Callable[[Any], Any] | None = None
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, MutableSequence, Sequence
 from typing import Any
 
 from seneca.data.files import files_of
@@ -30,7 +30,7 @@ class SoundDataset:
 
     root: str
     samples: Sequence[tuple[str, Any]]
-    targets: list[Any]
+    targets: MutableSequence[Any]
     target_transform: Callable[[Any], Any] | None = None
 
     def __init__(
@@ -142,7 +142,7 @@ class SoundFolder(SoundDataset):
         (4, (1, 4000), 1)
     """
 
-    samples: list[tuple[str, int]]
+    samples: MutableSequence[tuple[str, int]]
 
     def __init__(
         self,
@@ -161,8 +161,7 @@ class SoundFolder(SoundDataset):
         self.root = os.path.expanduser(os.fspath(root))
         self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         self.classes, self.class_to_idx = find_classes(self.root)
-        self.samples = find_samples(self.root, self.class_to_idx, self.extensions, allow_empty)
-        self.targets = [target for _, target in self.samples]
+        self.samples, self.targets = find_samples(self.root, self.classes, self.extensions, allow_empty)
 
     def __repr__(self) -> str:
         return f"SoundFolder({len(self)} sounds in {self.root})"

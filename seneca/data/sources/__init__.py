@@ -5,7 +5,7 @@ docs/contributing/add-a-source.md.
 """
 
 from seneca.data.sources import archives, buckets, lmdb, parquet, shards
-from seneca.data.sources.listing import PIECE, Listing, Member, Samples
+from seneca.data.sources.listing import PIECE, ListedPaths, Listing, Member, Samples
 from seneca.data.sources.medium import PICTURES, SOUNDS, Medium
 from seneca.data.sources.source import ListingOptions, Source
 
@@ -14,6 +14,7 @@ __all__ = [
     "PIECE",
     "SOUNDS",
     "SOURCES",
+    "ListedPaths",
     "Listing",
     "ListingOptions",
     "Medium",

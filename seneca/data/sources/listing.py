@@ -13,7 +13,17 @@ import numpy as np
 from seneca.data.sources.names import Names
 from seneca.errors import SourceError
 
-__all__ = ["PIECE", "RANGE", "STATED", "Listing", "Member", "Samples", "State", "key_of"]
+__all__ = [
+    "PIECE",
+    "RANGE",
+    "STATED",
+    "ListedPaths",
+    "Listing",
+    "Member",
+    "Samples",
+    "State",
+    "key_of",
+]
 
 PIECE = np.dtype([("offset", "<u8"), ("length", "<u4"), ("container", "<u4")])
 """Where a sample's bytes are; as ``sn_piece``."""
@@ -133,19 +143,45 @@ class Listing:
         return self.names if isinstance(self.names, Names) else Names.of(self.names)
 
 
+class ListedPaths(Sequence[str]):
+    """The path of each sample of a listing. It is made when it is asked for."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+
+    def __len__(self) -> int:
+        return len(self._listing.names)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        places = range(len(self))[index]
+        return list(map(self._listing.path, places)) if isinstance(places, range) else self._listing.path(places)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._listing.path, range(len(self)))
+
+
 class Samples(Sequence[tuple[str, int]]):
-    """``(path, label)`` of each sample of a listing. A pair is made when it is asked for, and none is kept.
+    """``(path, label)`` of each sample. A pair is made when it is asked for, and none is kept.
 
     Args:
-        listing: The samples.
+        paths: The paths.
         labels: Their labels.
     """
 
-    def __init__(self, listing: Listing, labels: list[int]) -> None:
-        self._listing, self._labels = listing, labels
+    def __init__(self, paths: Sequence[str], labels: Sequence[int]) -> None:
+        self._paths, self._labels = paths, labels
 
     @property
-    def labels(self) -> list[int]:
+    def paths(self) -> Sequence[str]:
+        """The paths alone, which nobody may change."""
+        return self._paths
+
+    @property
+    def labels(self) -> Sequence[int]:
         """The labels alone, which nobody may change."""
         return self._labels
 
@@ -158,11 +194,11 @@ class Samples(Sequence[tuple[str, int]]):
     def __getitem__(self, index: slice) -> list[tuple[str, int]]: ...
     def __getitem__(self, index: int | slice) -> tuple[str, int] | list[tuple[str, int]]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        return self._listing.path(range(len(self))[index]), self._labels[index]
+            return list(zip(self._paths[index], self._labels[index], strict=True))
+        return self._paths[index], self._labels[index]
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        return zip(map(self._listing.path, range(len(self))), self._labels, strict=True)
+        return zip(self._paths, self._labels, strict=True)
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, (Samples, list, tuple)):
@@ -170,6 +206,9 @@ class Samples(Sequence[tuple[str, int]]):
         return len(self) == len(other) and all(one == its for one, its in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: Any) -> Samples:
+        return self
 
     def __repr__(self) -> str:
         return f"<{len(self)} samples{f', the first of them {self[0]}' if len(self) else ''}>"

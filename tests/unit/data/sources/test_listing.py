@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from seneca.data.sources import PIECE, Listing, Samples
+from seneca.data.sources import PIECE, ListedPaths, Listing, Samples
 from seneca.errors import SourceError
 
 
@@ -31,7 +31,7 @@ def test_names_as_one_text_are_the_names(listing):
 
 
 def test_samples_are_pairs_of_path_and_label(listing):
-    samples = Samples(listing, [*range(7)])
+    samples = Samples(ListedPaths(listing), [*range(7)])
     pairs = [(listing.path(index), index) for index in range(7)]
     assert pairs[4] == ("/y.tar", 4) and pairs[0] == ("/x.tar/a/1", 0)
     assert list(samples) == pairs and len(samples) == 7 and samples.labels == [*range(7)]
@@ -44,17 +44,17 @@ def test_samples_are_pairs_of_path_and_label(listing):
 
 
 def test_samples_equal_a_list_of_the_same_pairs(listing):
-    samples = Samples(listing, [*range(7)])
+    samples = Samples(ListedPaths(listing), [*range(7)])
     assert samples == list(samples) and tuple(samples) == samples
     assert samples == pickle.loads(pickle.dumps(samples))
-    assert samples != Samples(listing, [0] * 7) and samples != list(samples)[:6] and samples != "samples"
+    assert samples != Samples(ListedPaths(listing), [0] * 7) and samples != list(samples)[:6] and samples != "samples"
     assert repr(samples) == "<7 samples, the first of them ('/x.tar/a/1', 0)>"
-    assert repr(Samples(listing_of([], []), [])) == "<0 samples>"
+    assert repr(Samples(ListedPaths(listing_of([], [])), [])) == "<0 samples>"
 
 
 def test_samples_cannot_be_changed(listing):
     with pytest.raises(TypeError):
-        Samples(listing, [*range(7)])[0] = ("/z", 1)
+        Samples(ListedPaths(listing), [*range(7)])[0] = ("/z", 1)
 
 
 FOLDERS = Listing(
