@@ -20,7 +20,7 @@ from seneca.data.sources import Listing, Samples
 from seneca.data.sources.buckets import Objects
 from seneca.data.sources.labels import Labels
 
-__all__ = ["PictureFiles", "files_of"]
+__all__ = ["PictureFiles", "files_of", "unchanged"]
 
 
 class PictureFiles:
@@ -49,7 +49,7 @@ class PictureFiles:
         self.root = root
         self.are_pairs = pairs
         # Samples that nobody has changed are not made into a list: there may be millions.
-        samples = _without_list(samples)
+        samples = unchanged(samples)
         self.samples = samples if isinstance(samples, Samples) else list(samples)
         self._paths: PathFiles
         if pairs:
@@ -64,7 +64,7 @@ class PictureFiles:
 
     def are(self, root: str, samples: Sequence[tuple[str, Any]]) -> bool:
         """Whether these are the pictures ``samples``: the same objects, none of which can have changed."""
-        samples = _without_list(samples)
+        samples = unchanged(samples)
         if isinstance(samples, Samples):
             return self.root == root and self.samples is samples and self._paths.here == os.getcwd()
         return (
@@ -232,7 +232,7 @@ class PictureFiles:
         return self._labels
 
 
-def _without_list(samples: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
+def unchanged(samples: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
     """What a lazy list has: the samples that it was made of, unless somebody has changed them."""
     return samples.items if isinstance(samples, LazyList) else samples
 

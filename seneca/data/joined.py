@@ -5,15 +5,22 @@ The pictures of all parts are listed one after the other. A part may be a ``Subs
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import is_
-from typing import Any
+from typing import Any, overload
 
+import numpy as np
 from torch.utils.data import ConcatDataset, Subset
 
+from seneca._runtime.lazy_list import LazyList
+from seneca.data.files import unchanged
 from seneca.data.pictures import PictureDataset
+from seneca.data.sources import Samples
+from seneca.data.sources.labels import Labels
 from seneca.transforms._pipeline import NativeTransform, compile_transform
 from seneca.transforms._recognise import recognise
 
@@ -65,11 +72,7 @@ def joined(dataset: Any, is_folder: Callable[[Any], bool]) -> JoinedFolders | No
     options = [_options_of(one) for one in folders]
     if options[0] is None or any(one != options[0] for one in options[1:]):
         return None
-    samples = [
-        sample
-        for folder, indices in parts
-        for sample in (folder.samples if indices is None else [folder.samples[index] for index in indices])
-    ]
+    samples = _samples_of(parts)
     key = (*map(id, folders), options[0])
     known = _known.get(id(dataset))
     if known is None or known[0]() is not dataset or known[1] != key:
@@ -78,9 +81,76 @@ def joined(dataset: Any, is_folder: Callable[[Any], bool]) -> JoinedFolders | No
         gone = weakref.ref(dataset, lambda _: _known.pop(number, None))
         known = _known[number] = gone, key, JoinedFolders(folders[0], root)
     whole = known[2]
-    if len(whole.samples) != len(samples) or not all(map(is_, whole.samples, samples)):
-        whole.samples, whole.targets = samples, [label for _, label in samples]
+    if not _are_same(whole.samples, samples):
+        whole.samples = samples
+        is_lazy = isinstance(samples, Samples)
+        whole.targets = LazyList(samples.labels) if is_lazy else [label for _, label in samples]
     return whole
+
+
+class _Chained(Sequence[str]):
+    """The paths of all parts, one part after the other.
+
+    Args:
+        parts: The paths of each, and which of them count; None: all do.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Sequence[str], np.ndarray | None]]) -> None:
+        self.parts = parts
+        lengths = [len(paths) if indices is None else len(indices) for paths, indices in parts]
+        self._ends = list(itertools.accumulate(lengths))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        place = range(len(self))[index]
+        number = bisect.bisect_right(self._ends, place)
+        paths, indices = self.parts[number]
+        place -= self._ends[number - 1] if number else 0
+        return paths[place if indices is None else int(indices[place])]
+
+    def __iter__(self) -> Iterator[str]:
+        for paths, indices in self.parts:
+            yield from paths if indices is None else map(paths.__getitem__, indices.tolist())
+
+
+def _samples_of(parts: Sequence[tuple[Any, Sequence[int] | None]]) -> Sequence[tuple[str, Any]]:
+    """The samples of all parts. If nobody has changed those of any, each is made when it is asked for."""
+    every = [(unchanged(folder.samples), indices) for folder, indices in parts]
+    if not all(isinstance(samples, Samples) and isinstance(samples.labels, Labels) for samples, _ in every):
+        lists = [
+            (folder.samples.as_list() if isinstance(folder.samples, LazyList) else folder.samples, indices)
+            for folder, indices in parts
+        ]
+        return [
+            sample
+            for samples, indices in lists
+            for sample in (samples if indices is None else [samples[index] for index in indices])
+        ]
+    arrays = [None if indices is None else np.asarray(indices, np.int64) for _, indices in every]
+    paths = [(samples.paths, array) for (samples, _), array in zip(every, arrays, strict=True)]
+    labels = [
+        samples.labels.array if array is None else samples.labels.array[array]
+        for (samples, _), array in zip(every, arrays, strict=True)
+    ]
+    return Samples(_Chained(paths), Labels(np.concatenate(labels)))
+
+
+def _are_same(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    """Whether these are the same samples."""
+    if isinstance(before, Samples) and isinstance(now, Samples):
+        return all(
+            paths is its and np.array_equal(indices, others)
+            for (paths, indices), (its, others) in zip(before.paths.parts, now.paths.parts, strict=True)
+        )
+    return type(before) is type(now) and len(before) == len(now) and all(map(is_, before, now))
 
 
 def _without_subsets(part: Any) -> tuple[Any, Sequence[int] | None]:

@@ -26,7 +26,7 @@ from torch.utils.data import DistributedSampler, SequentialSampler
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.progress import EpochProgress
 from seneca.epochs.sampler_state import drawn_from
-from seneca.epochs.samplers import Kind, draw_seed, generators_of, kind_of, with_seed
+from seneca.epochs.samplers import Kind, draw_seed, generators_of, kind_of, permutation, with_seed
 from seneca.epochs.shard import Shard
 from seneca.epochs.state import flags, of_length, unchanged_global_generator, unnamed
 
@@ -258,17 +258,16 @@ def plan_epoch(
     elif kind is Kind.SHUFFLED or (kind is Kind.RESEEDED and alike_in_ranks):
         plan |= {"shuffled": True}
         progress.note(draws=(count, count, False))
-        if alike_in_ranks:
-            sampler_of_order = with_seed(
-                sampler, progress.name("order_seed", lambda: (seed or 0) + progress.number)
-            )
-        elif generator is None:
-            sampler_of_order = with_seed(sampler, progress.name("order_seed", lambda: draw_seed(None)))
-        else:
-            sampler_of_order = sampler
-        yields = iter(sampler_of_order)
         assert count is not None
-        plan |= {"yields": yields, "indices": np.fromiter(itertools.islice(yields, count), np.int64, count)}
+        if alike_in_ranks:
+            order_seed = progress.name("order_seed", lambda: (seed or 0) + progress.number)
+            plan |= {"indices": permutation(count, order_seed)}
+        elif generator is None:
+            plan |= {"indices": permutation(count, progress.name("order_seed", lambda: draw_seed(None)))}
+        else:
+            yields = iter(sampler)
+            indices = np.fromiter(itertools.islice(yields, count), np.int64, count)
+            plan |= {"yields": yields, "indices": indices}
     elif kind is Kind.SUBSET:
         indices = np.fromiter(map(int, _from_the_beginning(sampler, kind, progress)), np.int64, len(sampler))
         plan |= {"shuffled": True, "indices": indices, "count": len(indices)}

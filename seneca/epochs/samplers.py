@@ -22,7 +22,17 @@ from torch.utils.data import (
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.shard import each_of
 
-__all__ = ["Kind", "draw_seed", "generators_of", "kind_of", "seed_of", "some_of", "subset_named", "with_seed"]
+__all__ = [
+    "Kind",
+    "draw_seed",
+    "generators_of",
+    "kind_of",
+    "permutation",
+    "seed_of",
+    "some_of",
+    "subset_named",
+    "with_seed",
+]
 
 # Samplers that yield random permutations, by the full names of their classes. Nothing else about them
 # matters. accelerate replaces a RandomSampler by this one, in order to seed it by the epoch.
@@ -165,6 +175,14 @@ def with_seed(sampler: RandomSampler, seed: int) -> RandomSampler:
     """A sampler that yields what ``sampler`` yields when it draws ``seed``."""
     generator = torch.Generator().manual_seed(seed)
     return RandomSampler(sampler.data_source, sampler.replacement, sampler.num_samples, generator)
+
+
+def permutation(count: int, seed: int) -> np.ndarray:
+    """The order in which a ``RandomSampler`` that draws ``seed`` goes over ``count`` samples, int64.
+
+    The sampler itself makes a list of it first, which takes five times the memory.
+    """
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed)).numpy()
 
 
 def generators_of(*things: Any) -> list[torch.Generator]:

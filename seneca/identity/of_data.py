@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from seneca._runtime.lazy_list import LazyList
 from seneca._runtime.packages import release_of
 from seneca.identity.libraries import compiled_from, texts_in, texts_of_column
 from seneca.identity.namespaces import is_configuration, items_of
@@ -314,6 +315,7 @@ TAKERS: tuple[tuple[Any, Taker], ...] = (
     ((set, frozenset), _set),
     (pathlib.PurePath, _path),
     (types.MappingProxyType, lambda walk, value: walk.of(dict(value))),
+    (LazyList, lambda walk, value: walk.of(value.as_list())),  # which is watched
     (logging.Logger, _logger),
     ((operator.attrgetter, operator.methodcaller), _getter),
     ((random.Random, torch.Generator), _generator),
