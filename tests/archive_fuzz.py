@@ -38,6 +38,7 @@ from made_pages import BEFORE, VALUES, packed, page, repeated
 
 from seneca.data.sources import archives, indexes, shards
 from seneca.data.sources.archives import Members, expand_paths, list_members
+from seneca.data.sources.kept_arrays import HEAD
 from seneca.data.sources.listing import PIECE, STATED, Listing
 from seneca.data.sources.lmdb_pages import values_of_database
 from seneca.data.sources.parquet_pages import Chunk, MissingValue, values_of_chunk
@@ -462,11 +463,10 @@ class Kept:
         offsets, lengths = np.arange(5, dtype=np.uint64) * 900, np.arange(5, dtype=np.uint32) + 7
         self.members = Members.of(names, offsets, lengths, {})
         self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "kept.npz"
-        archives._keep(self.path, self.members)
+        self.path = Path(self.folder.name) / "kept.members"
+        archives._keep(self.path, "", self.members)
         self.sound = self.path.read_bytes()
-        self.places = [at for at in range(len(self.sound)) if self.sound[at : at + 2] == b"PK"]
-        self.places += [at for at in range(len(self.sound)) if self.sound[at : at + 6] == b"\x93NUMPY"]
+        self.places = [*range(HEAD.size), self.sound.index(b'{"about"')]
 
     def damage(self, chance: random.Random) -> bytearray:
         return damaged(chance, self.sound, self.places, [])

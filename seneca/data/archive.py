@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from seneca.data.sounds import SOUND_EXTENSIONS, SoundDataset, SoundFolder
 from seneca.data.sources import PICTURES, SOUNDS, ListedPaths, Listing, ListingOptions, Medium, Samples
 from seneca.data.sources.arrow import is_table, list_table, medium_of
 from seneca.data.sources.labels import Labels
+from seneca.data.sources.shared import shared
 from seneca.transforms._pipeline import Decode, NativeTransform
 
 __all__ = ["PictureArchive", "SoundArchive", "open"]
@@ -28,15 +30,16 @@ class _InContainers:
     samples: Any
 
     def _take(self, listing: Listing) -> None:
-        self.listing = listing
+        labels = Labels(np.zeros(len(listing.names), np.int64)) if listing.labels is None else listing.labels
+        self.listing = listing = shared(dataclasses.replace(listing, labels=Labels.of(labels)))
         self.root = listing.root.rstrip("/") or os.path.commonpath(
             [os.path.dirname(path) for path in listing.containers]
         )
         self.classes = list(listing.classes)
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
-        labels = Labels(np.zeros(len(listing.names), np.int64)) if listing.labels is None else listing.labels
-        self.samples = Samples(ListedPaths(listing), labels)
-        self.targets = LazyList(labels) if isinstance(labels, Labels) else list(labels)
+        self.samples = Samples(ListedPaths(listing), listing.labels)
+        is_lazy = isinstance(listing.labels, Labels)
+        self.targets = LazyList(listing.labels) if is_lazy else list(listing.labels)
 
     def _described(self, what: str) -> str:
         n, first = len(self.listing.containers), self.listing.containers[0]

@@ -289,7 +289,7 @@ class ContainerFiles(PathFiles):
     """
 
     def __init__(self, root: str, listing: Listing) -> None:
-        super().__init__(root, list(listing.containers))
+        super().__init__(root, listing.containers)
         self._listing = listing
         self._ctimes = listing.ctimes  # for which the containers list what the listing says
 

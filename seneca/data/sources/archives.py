@@ -8,7 +8,6 @@ import functools
 import glob
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import le
@@ -21,7 +20,9 @@ from seneca._runtime.private_files import NotPrivate, private_folder
 from seneca._runtime.regular_files import open_regular
 from seneca._runtime.user_cache import user_cache
 from seneca._runtime.warn import warn
+from seneca.data.sources import kept_arrays
 from seneca.data.sources.indexes import headers_ahead
+from seneca.data.sources.labels import Labels
 from seneca.data.sources.listing import PIECE, RANGE, STATED, Listing, Member, State, key_of
 from seneca.data.sources.names import Names
 from seneca.data.sources.source import ListingOptions
@@ -47,7 +48,9 @@ ENDINGS = (".tar", ".zip")
 LABEL = ".cls"  # the member that has the label, in WebDataset's convention
 MOST_LABEL_BYTES = 20
 NO_LABEL = 2**63
-NAMES = ("names", "folders")  # the lists of names in what is kept: their text, and the bytes of each
+ENDING = ".members"
+NAMES = ("names", "folders")  # the lists of names in what is kept
+ARRAYS = ("offsets", "lengths", "folder_of", "order", "labels", "labelled")  # the others
 MOST_BYTES = 2**30  # of a sample, as of a file
 
 
@@ -123,7 +126,7 @@ def listing_of(
         return Listing(containers, stated, names, table, [labels(name) for name in names])
     if not by_folder:
         given = _labels_beside(containers, names, table, every, chosen)
-        return Listing(containers, stated, names, table, given.tolist())
+        return Listing(containers, stated, names, table, Labels(given))
     numbers, classes = _classes(containers, names, table, every, chosen)
     # Each archive is in order. Two names of each show whether they are in order one after the other.
     ends = np.cumsum([len(places) for places in chosen if len(places)])
@@ -131,7 +134,7 @@ def listing_of(
         parts = list(map(_parts, names))
         order = np.array(sorted(range(len(parts)), key=parts.__getitem__))
         names, table, numbers = names.take(order), table[order], numbers[order]
-    return Listing(containers, stated, names, table, numbers.tolist(), classes)
+    return Listing(containers, stated, names, table, Labels(numbers), classes)
 
 
 def _labels_beside(
@@ -285,6 +288,8 @@ class Members:
             and len(self.order) in (0, n)
             and len(self.labels) == len(self.labelled)
             and len(self.labels) in (0, n)
+            and self.names.is_sound()
+            and self.folders.is_sound()
             and (not n or int(self.folder_of.max()) < len(self.folders))
             and (not len(self.order) or int(self.order.max()) < n)
         )
@@ -309,7 +314,7 @@ def kept_members(path: str, state: tuple[Any, ...], listed: Callable[[], Members
     members = _load(kept)
     if members is None:
         members = listed()
-        _keep(kept, members)
+        _keep(kept, path, members)
     return members
 
 
@@ -363,33 +368,26 @@ def list_members(found: Iterator[Member], read: Callable[[int, int], bytes], pat
 
 def _kept_as(path: str, state: tuple[Any, ...]) -> Path:
     name = hashlib.blake2b(repr((path, *state)).encode(errors="surrogateescape"), digest_size=16).hexdigest()
-    return user_cache() / "archives" / f"{name}.npz"
+    return user_cache() / "archives" / f"{name}{ENDING}"
 
 
 def _load(kept: Path) -> Members | None:
     """The list that an earlier run made; None: there is none, or it cannot be read."""
-    try:
-        with np.load(kept, allow_pickle=False) as arrays:
-            found: dict[str, Any] = {name: arrays[name] for name in arrays.files}
-        for name in NAMES:
-            found[name] = Names.one_after_the_other(found[name].tobytes(), found.pop(f"{name}_bytes"))
-        members = Members(**found)
-        return members if members.is_sound() else None
-    except Exception:  # NumPy and zipfile raise what they like of a damaged file, and there is another way
+    file = kept_arrays.opened(kept)
+    if file is None:
         return None
+    try:
+        found: dict[str, Any] = {name: file.arrays[name] for name in ARRAYS}
+        members = Members(**found, **{name: Names.of_arrays(file.arrays, name) for name in NAMES})
+    except KeyError:
+        return None
+    return members if members.is_sound() else None
 
 
-def _keep(kept: Path, members: Members) -> None:
+def _keep(kept: Path, path: str, members: Members) -> None:
     """For the next run. Where it cannot be written, that run lists the archive again."""
-    arrays = dict(vars(members))
+    arrays = {name: getattr(members, name) for name in ARRAYS}
     for name in NAMES:
-        text, lengths = arrays[name].parts()
-        arrays[name], arrays[f"{name}_bytes"] = np.frombuffer(text, np.uint8), lengths.astype(np.uint32)
-    draft = functools.partial(tempfile.NamedTemporaryFile, suffix=".part", delete=False)
-    with contextlib.suppress(OSError), draft(dir=kept.parent) as file:
-        try:
-            np.savez(file, **arrays)
-            os.replace(file.name, kept)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+        arrays |= getattr(members, name).arrays(name)
+    with contextlib.suppress(OSError):
+        kept_arrays.keep(kept, {"of": [path]}, arrays)

@@ -2,7 +2,7 @@
 
 ::
 
-    64 bytes   magic, digest of all that follows, sizes of the parts
+    56 bytes   magic, digest of all that follows, sizes of the parts
     text       written piece by piece, before anybody knows how long it gets
     arrays     each at a multiple of 64
     about      JSON: what the writer says, and where each array is
@@ -17,6 +17,7 @@ import contextlib
 import json
 import mmap
 import os
+import secrets
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,10 +30,10 @@ from seneca._runtime.mounts import mount_of
 from seneca._runtime.private_files import open_private, private_folder
 from seneca._runtime.regular_files import standard_streams_taken
 
-__all__ = ["Draft", "Kept", "can_be_mapped", "opened"]
+__all__ = ["Draft", "Kept", "about_of", "can_be_mapped", "keep", "opened"]
 
 MAGIC = b"seneca arrays 1\n"
-HEAD = struct.Struct("<16s16sQQQ8x")  # magic, digest, bytes of the text, where "about" begins, and its length
+HEAD = struct.Struct("<16s16sQQQ")  # magic, digest, bytes of the text, where "about" begins, and its length
 SIZES = struct.Struct("<QQQ")
 ALIGNED = 64
 AT_ONCE = 1 << 20  # bytes that are read together
@@ -117,8 +118,47 @@ class Draft:
             self._at, rest = self._at + written, rest[written:]
 
 
+def keep(path: Path, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Write such a file, without a text, into a private folder. What had its name is replaced.
+
+    Returns:
+        Its digest.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    fd = open_private(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    try:
+        digest = Draft(fd).finish(about, arrays)
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+    finally:
+        os.close(fd)
+    return digest
+
+
+def about_of(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """What the writer of such a file says; None: it is no such file of this user's. Nothing else is read."""
+    try:
+        fd = open_private(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        magic, _, _, begins, length = HEAD.unpack(os.pread(fd, HEAD.size, 0))
+        return json.loads(os.pread(fd, length, begins))["about"] if magic == MAGIC else None
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, struct.error):
+        return None
+    finally:
+        os.close(fd)
+
+
 def opened(path: str | os.PathLike[str], *, digest: bytes | None = None) -> Kept | None:
     """Map such a file; None: there is none, or it is not whole, or not this user's alone.
+
+    Where it cannot be mapped safely, it is read.
 
     Args:
         path: The file.
@@ -131,7 +171,7 @@ def opened(path: str | os.PathLike[str], *, digest: bytes | None = None) -> Kept
         return None
     try:
         return _mapped(os.fspath(path), fd, digest)
-    except (OSError, ValueError, KeyError, TypeError, struct.error):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, struct.error):
         return None  # damaged
     finally:
         os.close(fd)
@@ -145,8 +185,12 @@ def _mapped(path: str, fd: int, digest: bytes | None) -> Kept | None:
     if its != (_digest_of(fd, size, SIZES.pack(text_bytes, begins, length)) if digest is None else digest):
         return None
     said = json.loads(os.pread(fd, length, begins))
-    with standard_streams_taken():  # the mapping keeps a descriptor of its own
-        memory = memoryview(mmap.mmap(fd, size, prot=mmap.PROT_READ))
+    if can_be_mapped(Path(path).parent):
+        with standard_streams_taken():  # the mapping keeps a descriptor of its own
+            memory = memoryview(mmap.mmap(fd, size, prot=mmap.PROT_READ))
+    else:
+        with open(fd, "rb", closefd=False) as file:
+            memory = memoryview(file.read())
     arrays = {}
     for name, (kind, count, at) in said["arrays"].items():
         dtype = np.dtype(kind if isinstance(kind, str) else [tuple(field) for field in kind])

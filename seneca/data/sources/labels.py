@@ -23,6 +23,16 @@ class Labels(Sequence[int]):
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
 
+    @classmethod
+    def of(cls, labels: Sequence[Any]) -> Sequence[Any]:
+        """The same labels, as one array if all are whole numbers of 64 bits; else as they are."""
+        if isinstance(labels, Labels) or not all(type(label) is int for label in labels):
+            return labels
+        try:
+            return cls(np.array(labels, np.int64))
+        except OverflowError:
+            return labels
+
     def __len__(self) -> int:
         return len(self.array)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import eq
 from typing import Any, overload
 
@@ -11,17 +11,22 @@ import numpy as np
 
 __all__ = ["Names"]
 
+AT_ONCE = 1 << 12  # names that are made together
+
 
 class Names(Sequence[str]):
     """A list of names. A name is made into a string when it is asked for.
 
     Args:
-        text: The bytes of all names, as file systems have them.
+        text: The bytes of all names, as file systems have them. They may be in a mapped file.
         begins, ends: Where each name begins and ends in the text, int64.
     """
 
-    def __init__(self, text: bytes, begins: np.ndarray, ends: np.ndarray) -> None:
+    def __init__(self, text: bytes | memoryview, begins: np.ndarray, ends: np.ndarray) -> None:
         self._text, self._begins, self._ends = text, begins, ends
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_text": bytes(self._text)}
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Names:
@@ -64,7 +69,7 @@ class Names(Sequence[str]):
         begins, ends = self._begins[index], self._ends[index]
         if isinstance(index, slice):
             return Names(self._text, begins, ends)
-        return os.fsdecode(self._text[begins:ends])
+        return os.fsdecode(bytes(self._text[begins:ends]))
 
     def __iter__(self) -> Iterator[str]:
         return map(os.fsdecode, self._each())
@@ -78,6 +83,26 @@ class Names(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} names{f', the first of them {self[0]!r}' if len(self) else ''}>"
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        """What :meth:`of_arrays` takes: the text and the places, by names that begin so."""
+        text, lengths = self.parts()
+        ends = np.cumsum(lengths, dtype=np.int64)
+        return {
+            name: np.frombuffer(text, np.uint8),
+            f"{name}_begin": ends - lengths,
+            f"{name}_end": ends,
+        }
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray], name: str) -> Names:
+        """Names that are in these arrays."""
+        return cls(arrays[name].data, arrays[f"{name}_begin"], arrays[f"{name}_end"])
+
+    def is_sound(self) -> bool:
+        """Whether every name lies in the text."""
+        ordered = (self._begins >= 0).all() and (self._begins <= self._ends).all()
+        return len(self._begins) == len(self._ends) and bool(ordered) and int(self._ends.max(initial=0)) <= len(self._text)
 
     def take(self, places: np.ndarray) -> Names:
         """The names at these places, in this order."""
@@ -96,7 +121,7 @@ class Names(Sequence[str]):
 
     def that_end_in(self, endings: Sequence[str]) -> np.ndarray:
         """The places of the names that end so, in order. Upper case counts as lower case."""
-        text = np.frombuffer(self._text.lower(), np.uint8)
+        text = np.frombuffer(bytes(self._text).lower(), np.uint8)
         found = np.zeros(len(self), bool)
         for ending in map(os.fsencode, endings):
             places = np.flatnonzero(~found & (self._ends - self._begins >= len(ending)))
@@ -106,5 +131,7 @@ class Names(Sequence[str]):
         return np.flatnonzero(found)
 
     def _each(self) -> Iterator[bytes]:
-        text, begins, ends = self._text, self._begins.tolist(), self._ends.tolist()
-        return (text[begin:end] for begin, end in zip(begins, ends, strict=True))
+        for first in range(0, len(self), AT_ONCE):
+            some = slice(first, first + AT_ONCE)
+            for begin, end in zip(self._begins[some].tolist(), self._ends[some].tolist(), strict=True):
+                yield bytes(self._text[begin:end])

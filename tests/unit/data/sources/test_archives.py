@@ -11,7 +11,7 @@ import pytest
 from sizes import size
 
 from seneca._runtime.warn import SenecaWarning
-from seneca.data.sources import archives
+from seneca.data.sources import archives, kept_arrays
 from seneca.data.sources.archives import list_archives
 from seneca.data.sources.source import ListingOptions
 from seneca.errors import SourceError
@@ -159,19 +159,15 @@ def test_a_kept_list_is_not_taken_for_that_of_another_archive_of_equal_size_and_
     assert bytes_of(list_archives(path, JPEGS)) == [b"1", b"33"], "replaced"
 
 
-@pytest.mark.parametrize("at", [8, 6])
-def test_a_kept_list_that_numpy_cannot_read_is_made_again(tmp_path, at):
-    """Of another method of compression, or encrypted: zipfile raises errors of other kinds for these."""
+def test_a_kept_list_with_one_wrong_byte_is_made_again(tmp_path):
     path = write(tmp_path / "some.tar", {"a/1.jpg": b"1"})
     list_archives(path, JPEGS)
     (kept,) = (tmp_path / "cache" / "seneca" / "archives").iterdir()
     data = bytearray(kept.read_bytes())
-    place = -1
-    for mark, behind in ((b"PK\3\4", at), (b"PK\1\2", at + 2)):
-        while (place := data.find(mark, place + 1)) >= 0:
-            data[place + behind] |= 1
-    kept.write_bytes(data)
-    assert list_archives(path, JPEGS).names == ["a/1.jpg"]
+    for at in random.sample(range(len(data)), 20):
+        kept.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert list_archives(path, JPEGS).names == ["a/1.jpg"]
+        assert kept.read_bytes() == data, "made again"
 
 
 def test_where_nothing_can_be_kept_archives_are_listed_each_time(tmp_path, monkeypatch):
@@ -220,16 +216,15 @@ def test_a_kept_list_whose_parts_do_not_fit_is_made_again(tmp_path):
     path = write(tmp_path / "some.tar", {"b/1.jpg": b"1", "a/2.jpg": b"22"})
     expected = list_archives(path, JPEGS)
     (kept,) = (tmp_path / "cache" / "seneca" / "archives").iterdir()
-    with np.load(kept) as arrays:
-        sound = dict(arrays)
+    sound = dict(kept_arrays.opened(kept).arrays)
     for name, damaged in {
         "order": sound["order"] + 2,
         "folder_of": sound["folder_of"] + 9,
         "offsets": sound["offsets"][:1],
-        "names_bytes": sound["names_bytes"] + 1,
+        "names_end": sound["names_end"] + 1,
         "labels": np.zeros(1, np.int64),
     }.items():
-        np.savez(kept, **(sound | {name: damaged}))
+        kept_arrays.keep(kept, {}, sound | {name: damaged})
         found = list_archives(path, JPEGS)
         assert (found.names, found.labels) == (expected.names, expected.labels), name
         assert np.array_equal(found.pieces, expected.pieces), name
