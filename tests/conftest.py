@@ -49,6 +49,7 @@ __all__ = [  # hooks count where a conftest has them
     "pytest_runtest_teardown",
     "scratch_folder",
     "segment_folder",
+    "user_cache_of_tests",
 ]
 
 # Python 3.14 begins processes by forkserver, which pickles what they get. Tests hand them lambdas and local
@@ -85,6 +86,14 @@ def loaded() -> None:
     fingerprint(torch.relu)
     for _ in torch.utils.data.DataLoader([0, 1], num_workers=1, multiprocessing_context="fork"):
         pass
+
+
+@pytest.fixture(scope="session", autouse=True)
+def user_cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What Seneca remembers for its user is not that of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("user-cache")))
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -85,7 +85,7 @@ class LazyList(MutableSequence[T]):
 
     def extend(self, values: Iterable[T]) -> None:
         """As of a list."""
-        self.as_list().extend(values)
+        self.as_list().extend(_list_of(values))
 
     def clear(self) -> None:
         """As of a list."""

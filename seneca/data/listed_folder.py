@@ -34,7 +34,7 @@ from seneca._runtime.warn import warn
 from seneca.data.path_table import PathTable
 from seneca.data.sources.kept_arrays import LOCAL, Draft, Kept, can_be_mapped, opened
 
-__all__ = ["kept_listings", "table_of"]
+__all__ = ["table_of"]
 
 FOLDER = np.dtype([("mtime_ns", "<i8"), ("ctime_ns", "<i8"), ("inode", "<u8"), ("device", "<u8")])
 """What distinguishes a folder from itself after a change of its entries, and from another in its place."""
@@ -49,11 +49,6 @@ SLASH = os.fsencode(os.sep)
 OPENS_FOLDERS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_DIRECTORY", 0)
 
 
-def kept_listings() -> Path:
-    """The folder of the files."""
-    return user_cache() / "listings"
-
-
 def table_of(root: str, classes: Sequence[str], extensions: tuple[str, ...]) -> PathTable:
     """The files below folders with these endings, each with the number of its class as its label.
 
@@ -66,7 +61,7 @@ def table_of(root: str, classes: Sequence[str], extensions: tuple[str, ...]) -> 
     """
     base = os.fsencode(os.path.join(os.getcwd(), root, ""))
     name = hashlib.blake2b(repr((base, extensions)).encode(), digest_size=16).hexdigest()
-    with _Place(kept_listings() / f"{name}{ENDING}", base, list(classes)) as place:
+    with _Place(user_cache() / "listings" / f"{name}{ENDING}", base, list(classes)) as place:
         table = place.kept()
         if table is None:
             try:
@@ -145,7 +140,7 @@ class _Place:
 
     def take(self, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> PathTable:
         """The table of the whole text, with these arrays."""
-        about |= {"base": os.fsdecode(self._base), "classes": self._classes}
+        about |= {"of": [os.fsdecode(self._base)], "classes": self._classes}
         if self._draft is not None:
             with contextlib.suppress(OSError):
                 self._draft.write(b"".join(self._memory))
@@ -211,7 +206,7 @@ class _Place:
 def _is_of_now(kept: Kept, base: bytes, classes: list[str]) -> bool:
     """Whether a listing is that of the folders as they are now."""
     about, states = kept.about, kept.arrays["states"]
-    if about["base"] != os.fsdecode(base) or about["classes"] != classes or not about["trusted"]:
+    if about["of"] != [os.fsdecode(base)] or about["classes"] != classes or not about["trusted"]:
         return False
     newest = max(states["mtime_ns"].max(initial=0), states["ctime_ns"].max(initial=0))
     if newest > about["began_ns"] - RACY_NS:

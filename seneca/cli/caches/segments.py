@@ -17,6 +17,7 @@ from seneca import confidence
 from seneca._runtime.printable import printable
 from seneca.cli.planning.what_if import show_bytes
 from seneca.cli.watch.rates import JobRates
+from seneca.data.kept_lists import kept_lists
 from seneca.errors import SegmentError, SenecaError
 from seneca.forms import UNRECODED, unrecoded_text
 from seneca.options import parse_bytes
@@ -61,6 +62,7 @@ def ls(*, as_text: bool, console: Console | None = None) -> int:
     console = console or Console()
     if not found:
         console.print("no job of this host has a cache, and none was left behind")
+        _print_lists(console)
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("name", "state"):
@@ -85,7 +87,19 @@ def ls(*, as_text: bool, console: Console | None = None) -> int:
     console.print(table)
     if any(one.state is State.DEAD for one in found):
         console.print("\n`seneca prune` frees the memory of what is dead.")
+    _print_lists(console)
     return 0
+
+
+def _print_lists(console: Console) -> None:
+    """Print how many lists of samples are kept in files, if there are any."""
+    lists = kept_lists()
+    if lists:
+        what = f"{len(lists):,} lists of samples" if len(lists) > 1 else "1 list of samples"
+        size, used = show_bytes(sum(one.size_bytes for one in lists)), lists[0].used_at
+        last = datetime.datetime.fromtimestamp(used).strftime("%Y-%m-%d %H:%M:%S")
+        text = f"\n{what} on disk ({size} in {lists[0].path.parent.parent}), used last at {last}"
+        console.print(printable(text), highlight=False, markup=False)
 
 
 def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
@@ -162,7 +176,9 @@ def rm(names: Sequence[str], *, force: bool) -> int:
 
 
 def prune(*, kept: bool, to: str | None, dry_run: bool) -> int:
-    """Remove the segments whose users are dead. Returns the status: 1 if one could not be removed.
+    """Remove the segments whose users are dead, and the lists of samples that nobody needs.
+
+    Returns the status: 1 if one could not be removed.
 
     Args:
         kept: Whether to remove also those that are to be kept, if nobody uses them.
@@ -192,6 +208,18 @@ def prune(*, kept: bool, to: str | None, dry_run: bool) -> int:
         print(f"{'would remove' if dry_run else 'removed'} {printable(one.name)} ({one.state.value}, "
               f"{show_bytes(one.memory_bytes)})")  # fmt: skip
         freed += one.memory_bytes
+    for kept in [one for one in kept_lists() if one.needless]:
+        what = f"the list of {kept.of}" if kept.of else f"{kept.path}"
+        try:
+            if not dry_run:
+                kept.path.unlink(missing_ok=True)
+        except OSError as error:
+            print(f"{printable(str(kept.path))}: not removed: {_reason(error)}")
+            status = 1
+            continue
+        done = "would remove" if dry_run else "removed"
+        print(printable(f"{done} {what} ({show_bytes(kept.size_bytes)} on disk): {kept.needless}"))
+        freed += kept.size_bytes
     what = show_bytes(freed) if freed else "nothing"
     print(f"{what} {'would be' if dry_run else 'was'} {'freed' if freed else 'removed'}")
     return status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
@@ -41,7 +42,7 @@ class Labels(Sequence[int]):
     @overload
     def __getitem__(self, index: slice) -> list[int]: ...
     def __getitem__(self, index: Any) -> Any:
-        return self.array[index].tolist()
+        return self.array[index if isinstance(index, slice) else operator.index(index)].tolist()
 
     def __iter__(self) -> Iterator[int]:
         for begin in range(0, len(self), AT_ONCE):
