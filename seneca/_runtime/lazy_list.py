@@ -146,5 +146,5 @@ class LazyList(MutableSequence[T]):
 
 
 def _list_of(other: Any) -> Any:
-    """The items of a lazy list as a list; anything else as it is, so that Python refuses what no list takes."""
+    """The items of a lazy list as a list. Anything else stays: Python refuses what no list takes."""
     return list(other._items) if isinstance(other, LazyList) else other

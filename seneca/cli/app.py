@@ -246,7 +246,7 @@ def _of_segments(command: str, run: Callable[[], int]) -> None:
 
 @app.command()
 def ls(json: Annotated[bool, _JSON] = False) -> None:
-    """List the caches of this host: who uses them, and what memory they take.
+    """List the caches of this host: who uses them, and what memory they take; and lists kept on disk.
 
     Nobody notices: nothing is attached, locked or changed. Other users' caches are listed with their owner.
     They are those in /dev/shm, or in the folder that SENECA_DIR names. The status is 2 if it can hold none.
@@ -297,7 +297,7 @@ def prune(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing, say what would be.")] = False,
 ) -> None:
-    """Free the memory of caches whose jobs were all killed.
+    """Free the memory of caches whose jobs were all killed. Remove lists of samples that nobody needs.
 
     The status is 1 if one of them could not be removed.
     """

@@ -23,6 +23,7 @@ from seneca.data.pairs import PairPiece, pair_of
 from seneca.data.path_table import Paths
 from seneca.data.sources import Listing
 from seneca.data.sources.buckets import ObjectPiece, Objects, digest_of_etags
+from seneca.data.sources.shared import shared_text
 
 try:
     from seneca._core.files import FILE_STAT, stat_many
@@ -233,7 +234,7 @@ class PathFiles:
                 absolute = [os.path.join(self.here, path) for path in self.paths]
                 joined = os.fsencode("\0".join([*absolute, ""]))
                 offsets = _beginnings(joined)
-            self._table = joined, offsets
+            self._table = shared_text(joined, offsets)
         return self._table
 
 

@@ -188,8 +188,8 @@ class PictureFiles:
         The table is made once. Relative paths are resolved against the current folder of that time.
 
         Returns:
-            ``(blob, offsets)``. ``blob`` has the absolute paths one after the other, with a NUL after each. Of
-            a folder with many files it is a view of a file that processes share, else it is bytes.
+            ``(blob, offsets)``. ``blob`` has the absolute paths one after the other, with a NUL after each.
+            If there are many, it is a view of a file that processes share, else it is bytes.
             ``offsets`` is uint64 of shape (len + 1,). It has the place in the blob where each path begins,
             and at the end the length of the blob.
         """

@@ -55,8 +55,11 @@ class ImageFolder(PictureDataset):
     Attributes:
         classes: Names of the classes, sorted.
         class_to_idx: Class name to class index.
-        samples: ``(path, class index)`` of every picture; ``imgs`` is the same list.
-        targets: The class index of every picture.
+        samples: ``(path, class index)`` of every picture; ``imgs`` is the same list. An item is made when
+            it is asked for, until somebody changes the list.
+        targets: The class index of every picture, likewise.
+
+    The folder is listed once for all processes of a user, until an entry of it changes.
 
     Raises:
         FileNotFoundError: ``root`` has no class folders, or a class has no picture.

@@ -1,4 +1,4 @@
-"""The files in which lists of samples are kept for this user's next run: of folders, archives, tables, buckets."""
+"""The files in which lists of samples are kept for this user's processes: of folders, archives, buckets."""
 
 from __future__ import annotations
 

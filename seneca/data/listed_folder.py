@@ -9,9 +9,11 @@
                                       +--few files, or nowhere to keep the file----> in memory
 
 A folder's times change when an entry is added to it, removed or renamed. Therefore a listing is that of the
-folders now if all of them have the same times. Three things are excepted, and listed each time: folders that had
-changed within two seconds before they were listed, because some file systems count whole seconds; folders of file
-systems whose times of folders say nothing, such as those in front of object stores; and folders without an answer.
+folders now if all of them have the same times. It is not believed, and all is listed again,
+
+* if a folder had changed within two seconds before it was listed: some file systems count whole seconds;
+* if the times of folders say nothing, as on file systems in front of object stores;
+* if a folder gave no answer.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ def table_of(root: str, classes: Sequence[str], extensions: tuple[str, ...]) -> 
         classes: The names of these folders, in order.
         extensions: Endings in lower case.
     """
-    base = os.fsencode(os.path.join(os.getcwd(), root, ""))
+    base = os.fsencode(os.path.join("" if os.path.isabs(root) else os.getcwd(), root, ""))
     name = hashlib.blake2b(repr((base, extensions)).encode(), digest_size=16).hexdigest()
     with _Place(user_cache() / "listings" / f"{name}{ENDING}", base, list(classes)) as place:
         table = place.kept()
@@ -82,8 +84,8 @@ class _Meanwhile(Exception):
 class _Place:
     """Where a listing goes: into memory at first, and into a file if it gets long.
 
-    The process that holds the lock of the draft lists. The others wait for it. If it dies, the kernel frees the
-    lock, and the next one overwrites the draft. The draft gets the file's name when it is complete.
+    The process that holds the lock of the draft lists. The others wait for it. If it dies, the kernel frees
+    the lock, and the next one overwrites the draft. The draft gets the file's name when it is complete.
     """
 
     def __init__(self, path: Path, base: bytes, classes: list[str]) -> None:
@@ -135,7 +137,10 @@ class _Place:
             self._memory, self._bytes = [], 0
         except OSError as error:
             if isinstance(error, NotPrivate):
-                warn(f"the list of files is not kept, because others could change it: {error}, as XDG_CACHE_HOME")
+                warn(
+                    f"the list of files is not kept, because others could change it: {error}, "
+                    "as XDG_CACHE_HOME"
+                )
             self._give_up()
 
     def take(self, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> PathTable:
@@ -151,7 +156,7 @@ class _Place:
         return PathTable(b"".join(self._memory), arrays["offsets"], arrays["labels"], self._base, names)
 
     def _finished(self, draft: Draft, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> PathTable:
-        # Where the times of folders say nothing, each process lists. All map the first one's table nevertheless.
+        # Where the times of folders say nothing, each process lists, and all map the first one's table.
         kept = None if about["trusted"] else opened(self._path)
         same = ("names", "classes")
         if kept is None or any(kept.about[name] != about[name] for name in same):
@@ -163,7 +168,7 @@ class _Place:
         return PathTable.mapped(kept, self._base)
 
     def _has_turn(self) -> bool:
-        """Take the lock of the draft, or wait for it; False: the process that holds it seems to be stopped."""
+        """Take the lock of the draft, or wait for it; False: the one that holds it seems to be stopped."""
         import fcntl  # here, because Windows has none
 
         give_up_at, before = time.monotonic() + GIVE_UP_S, -1
@@ -322,7 +327,9 @@ def _chosen(names: list[bytes], extensions: tuple[str, ...]) -> list[bytes]:
         return sorted(name for name in names if name.lower().endswith(endings))
     # Texts are not sorted as bytes are where a byte is no UTF-8, and more letters have a lower case.
     texts = ((os.fsdecode(name), name) for name in names)
-    return [name for _, name in sorted((text, name) for text, name in texts if text.lower().endswith(extensions))]
+    return [
+        name for _, name in sorted((text, name) for text, name in texts if text.lower().endswith(extensions))
+    ]
 
 
 def _tells_changes(folder: bytes) -> bool:

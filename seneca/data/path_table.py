@@ -21,7 +21,7 @@ import numpy as np
 from seneca.data.sources.kept_arrays import Kept, opened
 from seneca.data.sources.labels import Labels
 
-__all__ = ["Paths", "PathTable", "labels_of"]
+__all__ = ["PathTable", "Paths", "labels_of"]
 
 AT_ONCE = 1 << 12  # paths that are made together
 

@@ -7,8 +7,8 @@
     arrays     each at a multiple of 64
     about      JSON: what the writer says, and where each array is
 
-A file is complete when it gets its name, and nobody writes to it after that. What is damaged, is cut short, or
-could have been made by another user is no such file.
+A file is complete when it gets its name, and nobody writes to it after that. What is damaged or cut short, or
+could have been made by another user, is no such file.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ SIZES = struct.Struct("<QQQ")
 ALIGNED = 64
 AT_ONCE = 1 << 20  # bytes that are read together
 
-# File systems of this host's own disks and memory. On others a file may be removed by another host while it is
-# mapped here, and a process that reads such a page gets a bus error.
+# File systems of this host's own disks and memory. On others a file may be removed by another host while it
+# is mapped here, and a process that reads such a page gets a bus error.
 LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs", "bcachefs"})
 
 
@@ -165,11 +165,11 @@ def opened(path: str | os.PathLike[str], *, digest: bytes | None = None) -> Kept
         digest: What its content is to be. None: any, and all of it is read to see whether it is whole.
     """
     try:
-        private_folder(Path(path).parent)
         fd = open_private(path, os.O_RDONLY)
     except OSError:
         return None
     try:
+        private_folder(Path(path).parent)
         return _mapped(os.fspath(path), fd, digest)
     except (OSError, ValueError, KeyError, TypeError, OverflowError, struct.error):
         return None  # damaged

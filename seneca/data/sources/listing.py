@@ -158,7 +158,9 @@ class ListedPaths(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         places = range(len(self))[index]
-        return list(map(self._listing.path, places)) if isinstance(places, range) else self._listing.path(places)
+        return (
+            list(map(self._listing.path, places)) if isinstance(places, range) else self._listing.path(places)
+        )
 
     def __iter__(self) -> Iterator[str]:
         return map(self._listing.path, range(len(self)))

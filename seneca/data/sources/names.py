@@ -102,7 +102,11 @@ class Names(Sequence[str]):
     def is_sound(self) -> bool:
         """Whether every name lies in the text."""
         ordered = (self._begins >= 0).all() and (self._begins <= self._ends).all()
-        return len(self._begins) == len(self._ends) and bool(ordered) and int(self._ends.max(initial=0)) <= len(self._text)
+        return (
+            len(self._begins) == len(self._ends)
+            and bool(ordered)
+            and int(self._ends.max(initial=0)) <= len(self._text)
+        )
 
     def take(self, places: np.ndarray) -> Names:
         """The names at these places, in this order."""

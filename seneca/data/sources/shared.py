@@ -1,7 +1,6 @@
-"""Puts a long listing into a file, which all processes of a user map.
+"""Puts a long listing, or a long list of paths, into a file, which all processes of a user map.
 
-The file is named by its content. Therefore processes that have listed the same map the same file, however each of
-them came to it.
+The file is named by its content. Therefore processes that have listed the same map the same file.
 """
 
 from __future__ import annotations
@@ -9,27 +8,28 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xxhash
 
 from seneca._runtime.private_files import private_folder
 from seneca._runtime.user_cache import user_cache
-from seneca.data.sources.kept_arrays import Kept, can_be_mapped, keep, opened
+from seneca.data.sources.kept_arrays import can_be_mapped, keep, opened
 from seneca.data.sources.labels import Labels
 from seneca.data.sources.listing import Listing
 from seneca.data.sources.names import Names
 
-__all__ = ["shared"]
+__all__ = ["shared", "shared_text"]
 
 WORTH_A_FILE = 10_000  # samples
+PATH_BYTES = 100  # of a path, about
 ENDING = ".listing"
 
 
 def shared(listing: Listing) -> Listing:
     """The same listing, in a file that processes share; a short one, or where there is no room, as it is."""
-    folder = user_cache() / "listings"
-    if len(listing.names) < WORTH_A_FILE or not can_be_mapped(folder):
+    if len(listing.names) < WORTH_A_FILE:
         return listing
     arrays = {
         "pieces": listing.pieces,
@@ -41,22 +41,39 @@ def shared(listing: Listing) -> Listing:
     }
     if isinstance(listing.labels, Labels):
         arrays["labels"] = listing.labels.array
+    found = _mapped(arrays, listing.containers[0])
+    return listing if found is None else _in_file(listing, found)
+
+
+def shared_text(paths: bytes, offsets: np.ndarray) -> tuple[bytes | memoryview, np.ndarray]:
+    """The same paths, with a NUL after each, and where each begins; likewise."""
+    if len(paths) < WORTH_A_FILE * PATH_BYTES:
+        return paths, offsets
+    first = os.fsdecode(paths[: int(offsets[1]) - 1])
+    found = _mapped({"text": np.frombuffer(paths, np.uint8), "offsets": offsets}, first)
+    return (paths, offsets) if found is None else (found["text"].data, found["offsets"])
+
+
+def _mapped(arrays: dict[str, np.ndarray], of: str) -> dict[str, np.ndarray] | None:
+    """These arrays in a file; None: there can be none. ``of``: what they list, or the first of that."""
+    folder = user_cache() / "listings"
+    if not can_be_mapped(folder):
+        return None
     path = folder / f"{_digest_of(arrays)}{ENDING}"
     try:
         private_folder(folder)
         kept = opened(path)
         if kept is None:
-            keep(path, {"of": [*listing.containers[:1]]}, arrays)
+            keep(path, {"of": [of]}, arrays)
             kept = opened(path)
     except OSError:
-        return listing
-    return listing if kept is None else _in_file(listing, kept)
+        return None
+    return None if kept is None else kept.arrays
 
 
-def _in_file(listing: Listing, kept: Kept) -> Listing:
-    """The listing with what the file has in place of what is in memory."""
-    arrays = kept.arrays
-    found = {name: arrays[name] for name in ("pieces", "stated", "ctimes")}
+def _in_file(listing: Listing, arrays: dict[str, np.ndarray]) -> Listing:
+    """The listing with what a file has in place of what is in memory."""
+    found: dict[str, Any] = {name: arrays[name] for name in ("pieces", "stated", "ctimes")}
     if "labels" in arrays:
         found["labels"] = Labels(arrays["labels"])
     for name in ("names", "containers", "etags"):

@@ -47,7 +47,11 @@ def test_samples_equal_a_list_of_the_same_pairs(listing):
     samples = Samples(ListedPaths(listing), [*range(7)])
     assert samples == list(samples) and tuple(samples) == samples
     assert samples == pickle.loads(pickle.dumps(samples))
-    assert samples != Samples(ListedPaths(listing), [0] * 7) and samples != list(samples)[:6] and samples != "samples"
+    assert (
+        samples != Samples(ListedPaths(listing), [0] * 7)
+        and samples != list(samples)[:6]
+        and samples != "samples"
+    )
     assert repr(samples) == "<7 samples, the first of them ('/x.tar/a/1', 0)>"
     assert repr(Samples(ListedPaths(listing_of([], [])), [])) == "<0 samples>"
 
