@@ -10,9 +10,9 @@ import hashlib
 import math
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import eq
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -154,7 +154,7 @@ class PathFiles:
         return None
 
     def pieces(self) -> Sequence[AnyPiece]:
-        return Pieces(self.paths)
+        return Pieces(len(self.paths), lambda index: Piece(self.paths[index]))
 
     def objects(self) -> Objects | None:
         return None
@@ -238,17 +238,22 @@ class PathFiles:
         return self._table
 
 
-class Pieces(Sequence[Piece]):
-    """Whole files, as pieces. Each is made when it is asked for."""
+class Pieces(Sequence[AnyPiece]):
+    """The bytes of every sample. ``piece_of`` says where one is, when it is asked for."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = paths
+    def __init__(self, count: int, piece_of: Callable[[int], AnyPiece]) -> None:
+        self._places, self._piece_of = range(count), piece_of
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._places)
 
+    @overload
+    def __getitem__(self, index: int) -> AnyPiece: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[AnyPiece]: ...
     def __getitem__(self, index: Any) -> Any:
-        return list(map(Piece, self._paths[index])) if isinstance(index, slice) else Piece(self._paths[index])
+        places = self._places[index]
+        return list(map(self._piece_of, places)) if isinstance(index, slice) else self._piece_of(places)
 
 
 class PairFiles(PathFiles):
@@ -274,7 +279,7 @@ class PairFiles(PathFiles):
         return self._pair(index).read()
 
     def pieces(self) -> Sequence[AnyPiece]:
-        return [self._pair(index) for index in range(len(self.paths) // 2)]
+        return Pieces(len(self.paths) // 2, self._pair)
 
     def _pair(self, index: int) -> PairPiece:
         return pair_of(*self.files_of(index))
@@ -350,7 +355,7 @@ class ContainerFiles(PathFiles):
         return self._listing.pieces["length"]
 
     def pieces(self) -> Sequence[AnyPiece]:
-        return [self._piece(index) for index in range(len(self._listing.names))]
+        return Pieces(len(self._listing.names), self._piece)
 
     def places(self) -> tuple[Any, ...]:
         return *self.table(), self._listing.pieces, self._listing.stated
@@ -388,10 +393,12 @@ class BucketFiles(ContainerFiles):
 
     def pieces(self) -> Sequence[AnyPiece]:
         objects = self.objects()
-        return [
-            ObjectPiece(objects, self._listing.path(index), container, offset, length)
-            for index, (offset, length, container) in enumerate(self._listing.pieces.tolist())
-        ]
+
+        def piece_of(index: int) -> ObjectPiece:
+            offset, length, container = self._listing.pieces[index].tolist()
+            return ObjectPiece(objects, self._listing.path(index), container, offset, length)
+
+        return Pieces(len(self._listing.names), piece_of)
 
     def places(self) -> tuple[Any, ...]:
         no_paths = b"", np.zeros(1, np.uint64)  # no file is opened
