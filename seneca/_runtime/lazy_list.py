@@ -61,7 +61,7 @@ class LazyList(MutableSequence[T]):
     def __contains__(self, value: object) -> bool:
         return value in self._items
 
-    def index(self, value: Any, start: SupportsIndex = 0, stop: Any = None) -> int:
+    def index(self, value: Any, start: Any = 0, stop: Any = None) -> int:
         """As of a list."""
         return self._items.index(value, start, len(self) if stop is None else stop)
 
@@ -95,7 +95,7 @@ class LazyList(MutableSequence[T]):
         """As of a list."""
         self.as_list().sort(key=key, reverse=reverse)
 
-    def __iadd__(self, values: Iterable[T]) -> LazyList[T]:
+    def __iadd__(self, values: Iterable[T]) -> LazyList[T]:  # type: ignore[misc]  # as list's
         self.extend(values)
         return self
 

@@ -28,18 +28,20 @@ class _InContainers:
     """The part of a dataset that is made of a listing."""
 
     samples: Any
+    targets: Any
 
     def _take(self, listing: Listing) -> None:
-        labels = Labels(np.zeros(len(listing.names), np.int64)) if listing.labels is None else listing.labels
-        self.listing = listing = shared(dataclasses.replace(listing, labels=Labels.of(labels)))
+        given = Labels(np.zeros(len(listing.names), np.int64)) if listing.labels is None else listing.labels
+        self.listing = listing = shared(dataclasses.replace(listing, labels=Labels.of(given)))
         self.root = listing.root.rstrip("/") or os.path.commonpath(
             [os.path.dirname(path) for path in listing.containers]
         )
         self.classes = list(listing.classes)
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
-        self.samples = Samples(ListedPaths(listing), listing.labels)
-        is_lazy = isinstance(listing.labels, Labels)
-        self.targets = LazyList(listing.labels) if is_lazy else list(listing.labels)
+        labels = listing.labels
+        assert labels is not None
+        self.samples = Samples(ListedPaths(listing), labels)
+        self.targets = LazyList(labels) if isinstance(labels, Labels) else list(labels)
 
     def _described(self, what: str) -> str:
         n, first = len(self.listing.containers), self.listing.containers[0]

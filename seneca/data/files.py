@@ -55,8 +55,8 @@ class PictureFiles:
         if pairs:
             self._paths = PairFiles(root, [str(path) for sample in self.samples for path in sample])
         elif listing is None:
-            is_fixed = isinstance(samples, Samples)
-            self._paths = PathFiles(root, samples.paths if is_fixed else [path for path, _ in self.samples])
+            paths = samples.paths if isinstance(samples, Samples) else [path for path, _ in self.samples]
+            self._paths = PathFiles(root, paths)
         else:
             self._paths = (BucketFiles if listing.etags else ContainerFiles)(root, listing)
         self._labels: np.ndarray | None = None

@@ -106,9 +106,10 @@ class ImageFolder(PictureDataset):
         """The same list as ``samples``, under its older name."""
         return self.samples
 
-    def path_table(self) -> tuple[bytes | memoryview, np.ndarray]:
+    def path_table(self) -> tuple[bytes, np.ndarray]:
         """Every path, for the native reader; see :class:`seneca.data.files.PictureFiles`."""
-        return files_of(self).path_table()
+        blob, offsets = files_of(self).path_table()
+        return bytes(blob), offsets
 
     def __repr__(self) -> str:
         lines = [

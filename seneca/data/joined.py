@@ -83,8 +83,10 @@ def joined(dataset: Any, is_folder: Callable[[Any], bool]) -> JoinedFolders | No
     whole = known[2]
     if not _are_same(whole.samples, samples):
         whole.samples = samples
-        is_lazy = isinstance(samples, Samples)
-        whole.targets = LazyList(samples.labels) if is_lazy else [label for _, label in samples]
+        if isinstance(samples, Samples):
+            whole.targets = LazyList(samples.labels)
+        else:
+            whole.targets = [label for _, label in samples]
     return whole
 
 
@@ -116,40 +118,50 @@ class _Chained(Sequence[str]):
         place -= self._ends[number - 1] if number else 0
         return paths[place if indices is None else int(indices[place])]
 
+    def __eq__(self, other: object) -> bool:
+        """Whether these are the same parts."""
+        return isinstance(other, _Chained) and all(
+            paths is its and _are_equal(indices, others)
+            for (paths, indices), (its, others) in zip(self.parts, other.parts, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __iter__(self) -> Iterator[str]:
         for paths, indices in self.parts:
             yield from paths if indices is None else map(paths.__getitem__, indices.tolist())
 
 
+def _are_equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
+
+
 def _samples_of(parts: Sequence[tuple[Any, Sequence[int] | None]]) -> Sequence[tuple[str, Any]]:
     """The samples of all parts. If nobody has changed those of any, each is made when it is asked for."""
-    every = [(unchanged(folder.samples), indices) for folder, indices in parts]
-    if not all(isinstance(samples, Samples) and isinstance(samples.labels, Labels) for samples, _ in every):
-        lists = [
-            (folder.samples.as_list() if isinstance(folder.samples, LazyList) else folder.samples, indices)
-            for folder, indices in parts
-        ]
-        return [
-            sample
-            for samples, indices in lists
-            for sample in (samples if indices is None else [samples[index] for index in indices])
-        ]
-    arrays = [None if indices is None else np.asarray(indices, np.int64) for _, indices in every]
-    paths = [(samples.paths, array) for (samples, _), array in zip(every, arrays, strict=True)]
-    labels = [
-        samples.labels.array if array is None else samples.labels.array[array]
-        for (samples, _), array in zip(every, arrays, strict=True)
-    ]
+    paths, labels = [], []
+    for folder, indices in parts:
+        samples = unchanged(folder.samples)
+        if not isinstance(samples, Samples) or not isinstance(samples.labels, Labels):
+            return _listed(parts)
+        array = None if indices is None else np.asarray(indices, np.int64)
+        paths.append((samples.paths, array))
+        labels.append(samples.labels.array if array is None else samples.labels.array[array])
     return Samples(_Chained(paths), Labels(np.concatenate(labels)))
+
+
+def _listed(parts: Sequence[tuple[Any, Sequence[int] | None]]) -> list[tuple[str, Any]]:
+    """The same as a list. It holds the objects that the parts hold, which shows whether they are the same."""
+    found: list[tuple[str, Any]] = []
+    for folder, indices in parts:
+        samples = folder.samples.as_list() if isinstance(folder.samples, LazyList) else folder.samples
+        found += samples if indices is None else [samples[index] for index in indices]
+    return found
 
 
 def _are_same(before: Sequence[Any], now: Sequence[Any]) -> bool:
     """Whether these are the same samples."""
     if isinstance(before, Samples) and isinstance(now, Samples):
-        return all(
-            paths is its and np.array_equal(indices, others)
-            for (paths, indices), (its, others) in zip(before.paths.parts, now.paths.parts, strict=True)
-        )
+        return before.paths == now.paths
     return type(before) is type(now) and len(before) == len(now) and all(map(is_, before, now))
 
 

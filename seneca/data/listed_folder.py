@@ -152,8 +152,8 @@ class _Place:
                 self._memory = []
                 return self._finished(self._draft, about, arrays)
             self._give_up()
-        names = bytes.fromhex(about["names"])
-        return PathTable(b"".join(self._memory), arrays["offsets"], arrays["labels"], self._base, names)
+        text, names = b"".join(self._memory), bytes.fromhex(about["names"])
+        return PathTable(text, arrays["offsets"], arrays["labels"], base=self._base, names=names)
 
     def _finished(self, draft: Draft, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> PathTable:
         # Where the times of folders say nothing, each process lists, and all map the first one's table.

@@ -43,6 +43,7 @@ class PathTable:
         text: bytes | memoryview,
         offsets: np.ndarray,
         labels: np.ndarray,
+        *,
         base: bytes,
         names: bytes,
         kept: tuple[str, bytes] | None = None,
@@ -55,7 +56,8 @@ class PathTable:
         """The table in a file. ``base`` is as above."""
         arrays = kept.arrays
         names = bytes.fromhex(kept.about["names"])
-        return cls(kept.text, arrays["offsets"], arrays["labels"], base, names, (kept.path, kept.digest))
+        where = kept.path, kept.digest
+        return cls(kept.text, arrays["offsets"], arrays["labels"], base=base, names=names, kept=where)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -67,8 +69,8 @@ class PathTable:
             kept = opened(self._kept[0], digest=self._kept[1])
             if kept is not None:
                 return _mapped, (*self._kept, self.base)
-        text = bytes(self.text)
-        return PathTable, (text, np.array(self.offsets), np.array(self.labels), self.base, self.names)
+        arrays = np.array(self.offsets), np.array(self.labels)
+        return _in_memory, (bytes(self.text), *arrays, self.base, self.names)
 
     def __deepcopy__(self, memo: Any) -> PathTable:
         return self
@@ -79,6 +81,10 @@ def _mapped(path: str, digest: bytes, base: bytes) -> PathTable:
     if kept is None:
         raise FileNotFoundError(f"{path} was removed while this process started: start it again")
     return PathTable.mapped(kept, base)
+
+
+def _in_memory(text: bytes, offsets: np.ndarray, labels: np.ndarray, base: bytes, names: bytes) -> PathTable:
+    return PathTable(text, offsets, labels, base=base, names=names)
 
 
 class Paths(Sequence[str]):

@@ -208,18 +208,18 @@ def prune(*, kept: bool, to: str | None, dry_run: bool) -> int:
         print(f"{'would remove' if dry_run else 'removed'} {printable(one.name)} ({one.state.value}, "
               f"{show_bytes(one.memory_bytes)})")  # fmt: skip
         freed += one.memory_bytes
-    for kept in [one for one in kept_lists() if one.needless]:
-        what = f"the list of {kept.of}" if kept.of else f"{kept.path}"
+    for needless in [one for one in kept_lists() if one.needless]:
+        what = f"the list of {needless.of}" if needless.of else f"{needless.path}"
         try:
             if not dry_run:
-                kept.path.unlink(missing_ok=True)
+                needless.path.unlink(missing_ok=True)
         except OSError as error:
-            print(f"{printable(str(kept.path))}: not removed: {_reason(error)}")
+            print(f"{printable(str(needless.path))}: not removed: {_reason(error)}")
             status = 1
             continue
         done = "would remove" if dry_run else "removed"
-        print(printable(f"{done} {what} ({show_bytes(kept.size_bytes)} on disk): {kept.needless}"))
-        freed += kept.size_bytes
+        print(printable(f"{done} {what} ({show_bytes(needless.size_bytes)} on disk): {needless.needless}"))
+        freed += needless.size_bytes
     what = show_bytes(freed) if freed else "nothing"
     print(f"{what} {'would be' if dry_run else 'was'} {'freed' if freed else 'removed'}")
     return status

@@ -378,7 +378,7 @@ def _load(kept: Path) -> Members | None:
         return None
     try:
         found: dict[str, Any] = {name: file.arrays[name] for name in ARRAYS}
-        members = Members(**found, **{name: Names.of_arrays(file.arrays, name) for name in NAMES})
+        members = Members(**found | {name: Names.of_arrays(file.arrays, name) for name in NAMES})
     except KeyError:
         return None
     return members if members.is_sound() else None

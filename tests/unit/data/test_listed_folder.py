@@ -94,9 +94,7 @@ def test_the_order_is_torchvisions(tmp_path, lists, monkeypatch, worth):
     monkeypatch.setattr(listed_folder, "WORTH_A_FILE", worth)
     root = tmp_path / "root"
     touch(root, *(f"{label}/{name}" for label in ("b", "B", "é", "\udcfe", "\U0001f600") for name in ODD))
-    touch(
-        root, *(f"b/{folder}.d/1.jpg" for folder in ODD), "b/a-b/1.jpg", "b/a/1.jpg", "b/a/x/1.jpg", "b/no.txt"
-    )
+    touch(root, *(f"b/{folder}.d/1.jpg" for folder in ODD), "b/a-b/1.jpg", "b/a/x/1.jpg", "b/no.txt")
     touch(tmp_path, "store/x.jpg", "store/sub/y.jpg")
     (root / "a").symlink_to(tmp_path / "store")
     (root / "b" / "linked").symlink_to(tmp_path / "store" / "sub")
