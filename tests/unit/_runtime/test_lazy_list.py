@@ -12,6 +12,7 @@ import torch
 from seneca._runtime.lazy_list import LazyList
 from seneca.data.sources import Samples
 from seneca.data.sources.labels import Labels
+from seneca.identity import Fingerprinter, fingerprint
 
 NUMBERS = [3, 1, 4, 1, 5, 9, 2, 6]
 PAIRS = [(f"/data/{number}.jpg", label) for number, label in enumerate(NUMBERS)]
@@ -172,3 +173,22 @@ def test_labels_that_are_no_numbers_of_64_bits_stay_what_they_are():
     for given in ([1, 2.0], [1, True], ["a"], [2**63], [None]):
         assert Labels.of(given) is given
     assert Labels.of([1, 2]).array.tolist() == [1, 2] and Labels.of([]) == []
+
+
+class Dataset:
+    def __init__(self, targets):
+        self.targets, self.root = targets, "/data"
+
+    def __getitem__(self, index):
+        return self.targets[index]
+
+
+def test_it_is_identified_as_the_list_and_a_change_is_seen():
+    ours, theirs = LazyList(Labels(np.array(NUMBERS, np.int64))), list(NUMBERS)
+    assert fingerprint(Dataset(ours)) == fingerprint(Dataset(theirs)) != fingerprint(Dataset(theirs[1:]))
+    fingerprinter = Fingerprinter()
+    fingerprinter.identify(ours, "it")
+    assert not fingerprinter.watch.changed()
+    ours[1] = 7
+    assert fingerprinter.watch.changed()
+    assert fingerprint(ours) != fingerprint(theirs)
