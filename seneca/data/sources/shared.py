@@ -5,9 +5,12 @@ The file is named by its content. Therefore processes that have listed the same 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,7 @@ __all__ = ["shared", "shared_text"]
 WORTH_A_FILE = 10_000  # samples
 PATH_BYTES = 100  # of a path, about
 ENDING = ".listing"
+UNUSED_S = 86400  # what is removed before that is soon written again
 
 
 def shared(listing: Listing) -> Listing:
@@ -64,11 +68,23 @@ def _mapped(arrays: dict[str, np.ndarray], of: str) -> dict[str, np.ndarray] | N
         private_folder(folder)
         kept = opened(path)
         if kept is None:
+            _sweep(folder)
             keep(path, {"of": [of]}, arrays)
             kept = opened(path)
     except OSError:
         return None
     return None if kept is None else kept.arrays
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the files that nobody has used for a day. A process that has mapped one goes on with it.
+
+    A job that takes other samples each time that it runs has another list each time.
+    """
+    for entry in os.scandir(folder):
+        with contextlib.suppress(OSError):  # another process was first
+            if entry.name.endswith(ENDING) and entry.stat().st_mtime < time.time() - UNUSED_S:
+                os.unlink(entry.path)
 
 
 def _in_file(listing: Listing, arrays: dict[str, np.ndarray]) -> Listing:

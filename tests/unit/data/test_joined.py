@@ -87,6 +87,26 @@ def test_jobs_share_what_they_have_joined_and_a_change_is_seen(folders, name):
     assert len(changed.files) == 71 and changed.files.fingerprint() != before
 
 
+@pytest.mark.parametrize("changes", [False, True], ids=["lazy", "lists"])
+def test_what_is_known_of_files_stays_while_nothing_changes(folders, changes):
+    one, two = (seneca.ImageFolder(folder, RESIZE) for folder in folders)
+    if changes:
+        two.samples[0] = two.samples[0]
+    dataset = ConcatDataset([Subset(one, [4, 2, 30]), two])
+    files = inspect_dataset(dataset).files
+    assert inspect_dataset(dataset).files is files
+    samples = [*(one.samples[index] for index in (4, 2, 30)), *two.samples]
+    assert list(files.samples) == samples and files.labels().tolist() == [label for _, label in samples]
+    assert [files.samples[index] for index in range(-1, 3)] == [samples[index] for index in range(-1, 3)]
+    assert (
+        files.samples[2:5] == samples[2:5]
+        and inspect_dataset(dataset).base.targets == files.labels().tolist()
+    )
+    dataset.datasets[0].indices[1] = 3
+    changed = inspect_dataset(dataset).files
+    assert changed is not files and changed.path_of(1) == one.samples[3][0]
+
+
 def test_what_was_joined_goes_with_the_dataset(folders):
     dataset = ConcatDataset([seneca.ImageFolder(folder, RESIZE) for folder in folders])
     base = inspect_dataset(dataset).base

@@ -4,13 +4,14 @@ import dataclasses
 import errno
 import os
 import pickle
+import time
 
 import numpy as np
 import pytest
 
 import seneca
 from seneca.data.archive import PictureArchive
-from seneca.data.files import files_of
+from seneca.data.files import PictureFiles, files_of
 from seneca.data.sources import PIECE, Listing, shared
 from seneca.data.sources.labels import Labels
 from seneca.data.sources.listing import STATED
@@ -86,6 +87,32 @@ def test_where_no_file_can_be_made_the_listing_stays_in_memory(tmp_path, monkeyp
     monkeypatch.setattr(os, "write", write)
     listing = listing_of(5)
     assert shared.shared(listing) is listing and not kept(tmp_path)
+
+
+def test_what_nobody_has_used_for_a_day_is_removed_with_the_next(tmp_path):
+    mapped = shared.shared(listing_of(5))
+    (old,) = kept(tmp_path)
+    os.utime(old, (time.time(), time.time() - 23 * 3600))
+    shared.shared(listing_of(6))
+    assert len(kept(tmp_path)) == 2
+    os.utime(old, (time.time(), time.time() - 25 * 3600))
+    shared.shared(listing_of(7))
+    assert len(kept(tmp_path)) == 2 and old not in kept(tmp_path)
+    assert fields_of(mapped) == fields_of(listing_of(5)), "who has mapped it goes on"
+
+
+def test_a_long_list_of_paths_is_shared_by_its_content(tmp_path, monkeypatch):
+    monkeypatch.setattr(shared, "PATH_BYTES", 5)
+    samples = [(f"/data/{number}.jpg", number) for number in range(4)]
+    tables = [PictureFiles("/data", samples).path_table() for _ in range(2)]
+    assert len(kept(tmp_path)) == 1 and [bytes(text) for text, _ in tables] == [tables[0][0]] * 2
+    assert type(tables[0][0]) is memoryview and tables[0][1].tolist() == [0, 12, 24, 36, 48]
+    files = PictureFiles("/data", samples)
+    files.path_table()
+    assert files.names() == PictureFiles("/data", samples).names()
+    PictureFiles("/data", samples[:1]).path_table()
+    PictureFiles("/data", samples[::-1]).path_table()
+    assert len(kept(tmp_path)) == 2
 
 
 def test_a_damaged_file_is_made_again(tmp_path):
