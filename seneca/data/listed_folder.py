@@ -65,19 +65,18 @@ def table_of(root: str, classes: Sequence[str], extensions: tuple[str, ...]) -> 
     name = hashlib.blake2b(repr((base, extensions)).encode(), digest_size=16).hexdigest()
     with _Place(user_cache() / "listings" / f"{name}{ENDING}", base, list(classes)) as place:
         table = place.kept()
-        if table is None:
+        while table is None:
             try:
-                about, arrays = _list(base, classes, extensions, place.write)
-                table = place.take(about, arrays)
+                table = place.take(*_list(base, classes, extensions, place.write))
             except _Meanwhile as found:
                 table = found.table
     return table
 
 
 class _Meanwhile(Exception):
-    """Another process has listed the folders."""
+    """Another process has listed the folders. ``table``: its list; None: it cannot be used here."""
 
-    def __init__(self, table: PathTable) -> None:
+    def __init__(self, table: PathTable | None) -> None:
         self.table = table
 
 
@@ -86,15 +85,21 @@ class _Place:
 
     The process that holds the lock of the draft lists. The others wait for it. If it dies, the kernel frees
     the lock, and the next one overwrites the draft. The draft gets the file's name when it is complete.
+
+    A process that has waited takes a list that was begun after it began itself, even if the times of folders
+    say nothing: its own would be no newer. Else it lists from the beginning, and those that still wait take
+    that. Therefore two lists are enough, however many processes begin together.
     """
 
     def __init__(self, path: Path, base: bytes, classes: list[str]) -> None:
         self._path, self._base, self._classes = path, base, classes
+        self._of = [os.fsdecode(base)]
         self._name = path.with_suffix(".draft")
         self._memory: list[bytes] = []
         self._bytes = 0
         self._fd = -1
         self._draft: Draft | None = None
+        self._began_ns = time.time_ns()
         self._stays_in_memory = not can_be_mapped(path.parent)
 
     def __enter__(self) -> _Place:
@@ -108,15 +113,17 @@ class _Place:
         if self._stays_in_memory:
             return None
         kept = opened(self._path)
-        if kept is None or not _is_of_now(kept, self._base, self._classes):
+        if kept is None or kept.about["of"] != self._of or kept.about["classes"] != self._classes:
             return None
-        return PathTable.mapped(kept, self._base)
+        if kept.about["began_ns"] > self._began_ns or _is_of_now(kept, self._base):
+            return PathTable.mapped(kept, self._base)
+        return None
 
     def write(self, text: bytes) -> None:
         """Add to the text.
 
         Raises:
-            _Meanwhile: It need not be written.
+            _Meanwhile: Another process has listed the folders. What was written is forgotten.
         """
         self._memory.append(text)
         self._bytes += len(text)
@@ -124,12 +131,7 @@ class _Place:
             return
         try:
             if self._draft is None:
-                private_folder(self._path.parent)
-                self._stays_in_memory = not self._has_turn()
-                table = self.kept()  # of the one that had the turn before
-                if table is not None:
-                    raise _Meanwhile(table)
-                if self._stays_in_memory:
+                if self._fd < 0 and not self._take_turn():
                     return
                 os.ftruncate(self._fd, 0)
                 self._draft = Draft(self._fd)
@@ -145,7 +147,7 @@ class _Place:
 
     def take(self, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> PathTable:
         """The table of the whole text, with these arrays."""
-        about |= {"of": [os.fsdecode(self._base)], "classes": self._classes}
+        about |= {"of": self._of, "classes": self._classes}
         if self._draft is not None:
             with contextlib.suppress(OSError):
                 self._draft.write(b"".join(self._memory))
@@ -167,8 +169,21 @@ class _Place:
             raise FileNotFoundError(self._path)  # it was removed at once
         return PathTable.mapped(kept, self._base)
 
-    def _has_turn(self) -> bool:
-        """Take the lock of the draft, or wait for it; False: the one that holds it seems to be stopped."""
+    def _take_turn(self) -> bool:
+        """Take the lock of the draft; False: its holder seems to be stopped, and this goes on in memory."""
+        private_folder(self._path.parent)
+        has_waited = self._wait()
+        if self._fd < 0:
+            self._stays_in_memory = True
+            return False
+        table = self.kept()  # of the one that had the lock before
+        if has_waited or table is not None:
+            self._memory, self._bytes = [], 0
+            raise _Meanwhile(table)
+        return True
+
+    def _wait(self) -> bool:
+        """Take the lock, or wait until it can be had, or its holder writes nothing. Whether it has waited."""
         import fcntl  # here, because Windows has none
 
         give_up_at, before = time.monotonic() + GIVE_UP_S, -1
@@ -179,13 +194,13 @@ class _Place:
                 with contextlib.suppress(FileNotFoundError):
                     if os.path.samestat(os.fstat(fd), os.lstat(self._name)):
                         self._fd, fd = fd, -1
-                        return True
+                        return before >= 0
             except BlockingIOError:
                 size = os.fstat(fd).st_size
                 if size != before:
                     give_up_at, before = time.monotonic() + GIVE_UP_S, size
                 elif time.monotonic() > give_up_at:
-                    return False
+                    return True
                 time.sleep(WAIT_S)
             finally:
                 if fd >= 0:
@@ -208,10 +223,10 @@ class _Place:
             self._fd = -1
 
 
-def _is_of_now(kept: Kept, base: bytes, classes: list[str]) -> bool:
-    """Whether a listing is that of the folders as they are now."""
+def _is_of_now(kept: Kept, base: bytes) -> bool:
+    """Whether a listing of these classes is that of their folders as they are now."""
     about, states = kept.about, kept.arrays["states"]
-    if about["of"] != [os.fsdecode(base)] or about["classes"] != classes or not about["trusted"]:
+    if not about["trusted"]:
         return False
     newest = max(states["mtime_ns"].max(initial=0), states["ctime_ns"].max(initial=0))
     if newest > about["began_ns"] - RACY_NS:

@@ -349,8 +349,9 @@ def test_where_nothing_can_be_kept_each_process_lists(tmp_path, root, lists, mon
     assert not folder.exists() or list(folder.iterdir()) == []
 
 
-def test_processes_that_begin_together_list_once(root, lists):
-    """The others wait for the first, and map its table."""
+@pytest.fixture
+def together(root, lists, monkeypatch):
+    """Begins three processes, of which one lists until the others wait. Returns their datasets."""
     begun, go_on, real = threading.Event(), threading.Event(), listed_folder._below
 
     def slow(*arguments):
@@ -359,14 +360,12 @@ def test_processes_that_begin_together_list_once(root, lists):
             assert go_on.wait(60)
         return real(*arguments)
 
-    found = []
-
-    def work():
-        found.append(ImageFolder(root))
-
-    listed_folder._below = slow
-    try:
-        threads = [threading.Thread(target=work, name=name) for name in ("first", "second", "third")]
+    def begin():
+        found = []
+        names = "first", "second", "third"
+        threads = [
+            threading.Thread(target=lambda: found.append(ImageFolder(root)), name=name) for name in names
+        ]
         threads[0].start()
         assert begun.wait(60)
         for thread in threads[1:]:
@@ -376,10 +375,26 @@ def test_processes_that_begin_together_list_once(root, lists):
         go_on.set()
         for thread in threads:
             thread.join()
-    finally:
-        listed_folder._below = real
-    assert len({dataset.samples.items.paths.table._kept for dataset in found}) == 1
-    assert all(dataset.samples == as_torchvision_lists(root) for dataset in found)
+        assert len(found) == 3 and all(one.samples == as_torchvision_lists(root) for one in found)
+        return [one.samples.items.paths.table._kept for one in found]
+
+    monkeypatch.setattr(listed_folder, "_below", slow)
+    return begin
+
+
+def test_processes_that_begin_together_list_once(together, monkeypatch):
+    """The others wait for the first, and map its table."""
+    whole, real = [], listed_folder._Place.take
+    monkeypatch.setattr(listed_folder._Place, "take", lambda *args: whole.append(1) or real(*args))
+    assert len(set(together())) == 1 and len(whole) == 1
+
+
+def test_processes_that_begin_together_list_twice_at_the_most(together, monkeypatch):
+    """The folders are too new for their times to tell changes. A list that began later is as good."""
+    monkeypatch.setattr(listed_folder, "RACY_NS", 10**18)
+    whole, real = [], listed_folder._Place.take
+    monkeypatch.setattr(listed_folder._Place, "take", lambda *args: whole.append(1) or real(*args))
+    assert len(set(together())) == 2 and len(whole) == 2
 
 
 def test_a_process_that_is_stopped_while_it_lists_is_not_waited_for(tmp_path, root, lists, monkeypatch):
