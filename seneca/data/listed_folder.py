@@ -13,7 +13,7 @@ folders now if all of them have the same times. It is not believed, and all is l
 
 * if a folder had changed within two seconds before it was listed: some file systems count whole seconds;
 * if the times of folders say nothing, as on file systems in front of object stores;
-* if a folder gave no answer.
+* if a folder gave no answer, or a link in it leads nowhere.
 """
 
 from __future__ import annotations
@@ -321,6 +321,8 @@ def _below(base: bytes, top: bytes, extensions: tuple[str, ...]) -> Iterator[_Fo
                         folders.append(inside + entry.name)
                     else:
                         names.append(entry.name)
+                        if entry.is_symlink() and _leads_nowhere(entry):
+                            state = None
         except OSError:
             names, folders = [], []
         waiting += folders
@@ -333,6 +335,14 @@ def _is_folder(entry: os.DirEntry[bytes]) -> bool:
         return entry.is_dir()
     except OSError:  # a link that cannot be followed: os.walk counts it as a file
         return False
+
+
+def _leads_nowhere(link: os.DirEntry[bytes]) -> bool:
+    """Whether a link leads to no file now. If it leads to a folder later, no folder's times say so."""
+    try:
+        return not link.is_file()
+    except OSError:
+        return True
 
 
 def _chosen(names: list[bytes], extensions: tuple[str, ...]) -> list[bytes]:

@@ -98,7 +98,6 @@ def test_the_order_is_torchvisions(tmp_path, lists, monkeypatch, worth):
     touch(tmp_path, "store/x.jpg", "store/sub/y.jpg")
     (root / "a").symlink_to(tmp_path / "store")
     (root / "b" / "linked").symlink_to(tmp_path / "store" / "sub")
-    (root / "b" / "dangling.jpg").symlink_to(tmp_path / "nowhere")
     (root / "b" / "round").symlink_to(root / "b" / "a")
     expected = as_torchvision_lists(root)
     for _ in range(2):
@@ -220,6 +219,14 @@ def test_a_change_behind_a_link_is_seen(tmp_path, root, lists):
     (tmp_path / "way").unlink()
     (tmp_path / "way").symlink_to(tmp_path / "other")
     assert ImageFolder(root).samples == as_torchvision_lists(root) and len(lists) == 3
+
+
+def test_a_link_that_leads_nowhere_may_lead_to_a_folder_later(tmp_path, root, lists):
+    (root / "a" / "later.jpg").symlink_to(tmp_path / "later")
+    (root / "a" / "round.jpg").symlink_to(root / "a" / "round.jpg")
+    assert ImageFolder(root).samples == as_torchvision_lists(root) and len(ImageFolder(root)) == 15
+    touch(tmp_path, "later/1.jpg", "later/2.jpg")
+    assert ImageFolder(root).samples == as_torchvision_lists(root) and len(ImageFolder(root)) == 16
 
 
 def test_a_changed_file_is_no_change_of_a_listing(root, lists):
