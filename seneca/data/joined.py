@@ -143,7 +143,7 @@ def _samples_of(parts: Sequence[tuple[Any, Sequence[int] | None]]) -> Sequence[t
         samples = unchanged(folder.samples)
         if not isinstance(samples, Samples) or not isinstance(samples.labels, Labels):
             return _listed(parts)
-        array = None if indices is None else np.asarray(indices, np.int64)
+        array = None if indices is None else np.array(indices, np.int64)  # its own
         paths.append((samples.paths, array))
         labels.append(samples.labels.array if array is None else samples.labels.array[array])
     return Samples(_Chained(paths), Labels(np.concatenate(labels)))

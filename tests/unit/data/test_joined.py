@@ -3,6 +3,7 @@
 import gc
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import ConcatDataset, Subset
@@ -87,12 +88,13 @@ def test_jobs_share_what_they_have_joined_and_a_change_is_seen(folders, name):
     assert len(changed.files) == 71 and changed.files.fingerprint() != before
 
 
+@pytest.mark.parametrize("kind", [list, np.array], ids=["list", "array"])
 @pytest.mark.parametrize("changes", [False, True], ids=["lazy", "lists"])
-def test_what_is_known_of_files_stays_while_nothing_changes(folders, changes):
+def test_what_is_known_of_files_stays_while_nothing_changes(folders, changes, kind):
     one, two = (seneca.ImageFolder(folder, RESIZE) for folder in folders)
     if changes:
         two.samples[0] = two.samples[0]
-    dataset = ConcatDataset([Subset(one, [4, 2, 30]), two])
+    dataset = ConcatDataset([Subset(one, kind([4, 2, 30])), two])
     files = inspect_dataset(dataset).files
     assert inspect_dataset(dataset).files is files
     samples = [*(one.samples[index] for index in (4, 2, 30)), *two.samples]
