@@ -232,7 +232,9 @@ class Making:
                 try:
                     payload = self._worker.payload(self._source_slots[k])
                     if self._is_to_take(k, payload):
+                        began = time.thread_time_ns()
                         made[k] = items.read(payload)
+                        self._counts["take_ns"] += time.thread_time_ns() - began
                         continue
                 except items.DamagedItem:
                     self._pass_over_cache(k)
@@ -407,16 +409,18 @@ class Making:
         Without a slot, learn how much room an item takes.
         """
         evidence, sample, slot = self._evidence, self._samples[k], self._targets.get(k)
-        began = time.perf_counter_ns()
+        began, cpu = time.perf_counter_ns(), time.thread_time_ns()
         wants = evidence is not None and evidence.wants_made(sample, AUGMENTED)
         learns = self._context.copy_bytes == 0 and self._context.shares
         layout = self._context.lay_out(item) if wants or learns or slot is not None else None
+        laid_out = time.thread_time_ns()
         if evidence is not None and wants and layout is not None:
             evidence.made(sample, AUGMENTED, layout.digest(), began)
         if evidence is not None and evidence.first and self._sources[k] == STORAGE:
             evidence.make_sure(sample)
         if layout is None or slot is None or self._context.distrusted:
             return
+        writes = time.thread_time_ns()
         room = self._worker.payload(slot)
         if layout.size_bytes <= len(room):
             layout.write(room)
@@ -425,6 +429,7 @@ class Making:
             self._worker.commit(slot)
             del self._targets[k]
             self._counts["staged"] += 1
+            self._counts["stage_ns"] += laid_out - cpu + time.thread_time_ns() - writes
 
     def end(self) -> None:
         """Let go of all slots, whatever happened, and write the offered payloads that are accepted."""

@@ -174,6 +174,8 @@ class SharedDataset(faces.SharedDataset):
             return explained.not_shared_text(support, share=self.share, has_cache=self.cache is not None)
         name = cache_name(terms.name, terms.source)
         first = explained.shared_text(terms, support, name) + self._session.describe_job(self._cache)
+        if self._session.makes_quicker(terms):
+            first += f"; {explained.MADE_QUICKER}"
         lines = [first, support.describe_fingerprint()]
         compared = explained.compared_text(terms, self._proof_table, self._compared())
         lines.append(compared + self._session.describe_servers())

@@ -36,7 +36,7 @@ from seneca.workers.proof import (
     unstable_text,
 )
 from seneca.workers.remote import RemoteStages, WorkersRemote
-from seneca.workers.stages import AT, SeededStages, TimedItems, TimedStages
+from seneca.workers.stages import AT, SeededStages, TimedItems, TimedStages, is_quicker_made
 from seneca.workers.terms import PlannedBatch, Terms
 
 __all__ = ["Preparer"]
@@ -177,6 +177,7 @@ class Preparer:
                 self._begin_exact(indices, samples)
             self._begin_inspection(inspection)
             self._context.make_room(len(samples) * self._context.copy_bytes)
+            alone = alone or is_quicker_made(self.terms, self._counts)
             trusts = not alone and self._trusts(inspection)
             evidence = self._evidence if trusts else None
             began = time.perf_counter_ns()

@@ -156,6 +156,7 @@ class _DrawnBatches:
         if terms.exact:
             self._epoch = plan.seed, plan.number
             family, augmented = terms.names_of_epoch(*self._epoch)
+        shares = not self._session.makes_quicker(terms)
         self._member = Member(
             None if cache is None else cache.segment,
             n_samples=terms.n_samples,
@@ -172,9 +173,9 @@ class _DrawnBatches:
             width=0,
             copy_bytes=self._session.copy_bytes,
             in_flight=size * sampler.batches_ahead,
-            shares=True,
+            shares=shares,
             keeps=False,
-            substitutes=plan.exchanges,
+            substitutes=plan.exchanges and shares,
             hands_over=True,
             exact_family=family,
             wanted_alone=min(size * BATCHES_ALONE, terms.n_samples + 1),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,12 +20,27 @@ from seneca.data.stages import KeptStages, Payload, Stages, number_of
 from seneca.epochs.generators import set_generators
 from seneca.forms import Form
 
-__all__ = ["AT", "COUNTERS", "SPENT", "TIMES", "SeededStages", "TimedItems", "TimedStages"]
+if TYPE_CHECKING:
+    from seneca.workers.terms import Terms
+
+__all__ = [
+    "AT",
+    "COUNTERS",
+    "SPENT",
+    "TIMES",
+    "SeededStages",
+    "TimedItems",
+    "TimedStages",
+    "is_quicker_made",
+]
 
 # For the split's controller, in the order of seneca.partition.Spent. Times are nanoseconds.
 SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "decode_ns", "augment_ns")
 # What users are not shown.
-TIMES = (*SPENT, "decoded_bytes", "from_servers", "from_servers_ns", "item_cpu_ns", "item_ns")
+TIMES = (
+    *(*SPENT, "decoded_bytes", "from_servers", "from_servers_ns"),
+    *("item_cpu_ns", "item_ns", "stage_ns", "take_ns"),  # to make items, to stage copies, to take them
+)
 COUNTERS = (
     *(form.name.lower() for form in Form),
     *("prepared", "staged", "unshared", "damaged"),
@@ -33,6 +48,29 @@ COUNTERS = (
     *TIMES,
 )
 AT = {name: place for place, name in enumerate(COUNTERS)}  # the place of each counter in the counts
+
+
+ENOUGH = 64  # items of a kind, before it is said how long they take
+
+
+def is_quicker_made(terms: Terms, counts: np.ndarray) -> bool:
+    """Whether a whole item takes less time to make than a copy of it takes to stage and to take.
+
+    If it does, two jobs that share items are slower than two that do not. Exact copies are shared
+    nevertheless, because other jobs wait for them. Making counts by wall-clock time, because it may wait for
+    storage; copies count by CPU time.
+
+    Args:
+        terms: By which items are made.
+        counts: The counters of one process, or the sums of several.
+    """
+    if terms.exact or terms.stages.decoded:
+        return False
+    made, staged, taken = (int(counts[AT[name]]) for name in ("prepared", "staged", "augmented"))
+    if min(made, staged, taken) < ENOUGH:
+        return False
+    make, stage, take = (int(counts[AT[name]]) for name in ("item_ns", "stage_ns", "take_ns"))
+    return make / made < stage / staged + take / taken
 
 
 class TimedStages(KeptStages):

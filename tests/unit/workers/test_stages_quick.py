@@ -1,0 +1,87 @@
+"""Items that take less time to make than a copy takes to stage and to take are not shared."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import seneca
+from seneca.workers import stages
+from seneca.workers.stages import AT, COUNTERS, ENOUGH, is_quicker_made
+
+
+def counted(*, made_ns, stage_ns=30_000, take_ns=20_000, items=ENOUGH):
+    """The counters after so many items of each kind, each of which took so long."""
+    counts = np.zeros(len(COUNTERS), np.int64)
+    for name in ("prepared", "staged", "augmented"):
+        counts[AT[name]] = items
+    for name, ns in (("item_ns", made_ns), ("stage_ns", stage_ns), ("take_ns", take_ns)):
+        counts[AT[name]] = items * ns
+    return counts
+
+
+def terms(*, exact=False, decoded=0):
+    return SimpleNamespace(exact=exact, stages=SimpleNamespace(decoded=decoded))
+
+
+@pytest.mark.parametrize("made_ns, is_quicker", [(49_000, True), (51_000, False)])
+def test_what_is_quicker_is_compared(made_ns, is_quicker):
+    assert is_quicker_made(terms(), counted(made_ns=made_ns)) is is_quicker
+
+
+def test_nothing_is_said_before_enough_of_each_kind_are_measured():
+    counts = counted(made_ns=1)
+    counts[AT["staged"]] = ENOUGH - 1
+    assert not is_quicker_made(terms(), counts)
+
+
+def test_exact_copies_and_items_of_stages_are_shared_whatever_they_cost():
+    assert not is_quicker_made(terms(exact=True), counted(made_ns=1))
+    assert not is_quicker_made(terms(decoded=7), counted(made_ns=1))
+
+
+class Items(torch.utils.data.Dataset):
+    def __init__(self, cost_s):
+        self.cost_s = cost_s
+
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, index):
+        until = time.perf_counter() + self.cost_s
+        while time.perf_counter() < until:
+            pass
+        return torch.tensor([index]), index
+
+
+def pair_of_jobs(cost_s, name):
+    options = {"shuffle": True, "cache": name, "cache_bytes": "4MiB"}
+    return [seneca.DataLoader(Items(cost_s), 8, job=job, **options) for job in "ab"]
+
+
+def epoch_of(jobs):
+    """One epoch of both, batch by batch; how many copies were staged in it."""
+    before = sum(job.stats()["staged"] for job in jobs)
+    for batches in zip(*jobs, strict=True):
+        for items, labels in batches:
+            assert items[:, 0].tolist() == labels.tolist()
+    return sum(job.stats()["staged"] for job in jobs) - before
+
+
+def test_jobs_stop_to_share_items_that_cost_nothing(name, monkeypatch):
+    no_time = SimpleNamespace(perf_counter_ns=int, thread_time_ns=int)
+    monkeypatch.setattr(stages, "time", no_time)  # the clocks of what makes items
+    jobs = pair_of_jobs(0, name)
+    for _ in range(20):
+        if epoch_of(jobs) == 0:
+            break
+    assert epoch_of(jobs) == 0
+    assert "this job makes all items itself" in jobs[0].explain()
+
+
+def test_jobs_go_on_to_share_items_that_cost_something(name):
+    jobs = pair_of_jobs(0.001, name)
+    assert all(epoch_of(jobs) > 0 for _ in range(6))
+    assert "this job makes all items itself" not in jobs[0].explain()
