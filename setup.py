@@ -26,7 +26,7 @@ LDFLAGS = os.environ.get("SENECA_LDFLAGS", "").split()
 MODULES = ["codes", "rng", "files", "op", "plan", "codec", "segment", "telemetry", "snapshot"]
 HEADERS = sorted(glob.glob("csrc/**/*.h", recursive=True) + glob.glob("csrc/**/*.def", recursive=True))
 AT_A_TIME = len(os.sched_getaffinity(0)) if NATIVE else 1  # compilers
-MODULES += ["participant", "member", "worker", "remote", "pool", "fetches", "undecoded", "digests"]
+MODULES += ["participant", "member", "worker", "remote", "pool", "fetches", "undecoded", "early", "digests"]
 MODULES += ["batch", "sound"]
 
 

@@ -33,6 +33,7 @@ from seneca.native.byte_batches import Travel, travel_of
 from seneca.native.collate import collates_plainly, who_collates
 from seneca.native.device import CopiedAhead, check_device
 from seneca.native.explained import native_text, seed_text
+from seneca.native.gap import Gap
 from seneca.native.init_fn import can_be_left_out, only_seeds
 from seneca.native.iterator import NativeIterator
 from seneca.native.normalizer import Normalizer
@@ -100,7 +101,7 @@ class DataLoader(faces.DataLoader[_T_co]):
 
     def _set_up(self) -> None:
         _ = self._options, self._device  # a wrong value raises here, not in the first epoch
-        self._session = Session()
+        self._session, self._gap = Session(), Gap()
         self._shared: SharedDataset | None = None
         self._memory = Memory()
         self._iterates_in = os.getpid()
@@ -172,7 +173,8 @@ class DataLoader(faces.DataLoader[_T_co]):
             if self.num_workers > 0 and not only_seeds(self.worker_init_fn):
                 self._session.warn(NOT_CALLED)
             inputs = self._inputs(support)
-            return NativeIterator(self, self._session, inputs)
+            return NativeIterator(self, self._session, inputs, self._gap)
+        self._gap.drop()
         if self.uint8_batches:
             self._travel(support, reason).required()
         if self.on_error == "skip":
@@ -422,6 +424,7 @@ class DataLoader(faces.DataLoader[_T_co]):
             * ``skipped``: samples that could not be prepared.
             * ``repeated``: samples delivered a second time, because a rank had skipped samples and no others
               were left.
+            * ``early``: samples in ``delivered`` that were prepared before their epoch began, on the native path.
             * ``unshared``: items that cannot be laid out in shared memory.
             * ``damaged``: samples read from storage because their payload in the cache was damaged.
             * ``checked``: samples served from the cache that were made again.
@@ -521,6 +524,7 @@ class DataLoader(faces.DataLoader[_T_co]):
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
         mine = {
             "_session": self._session.copied(),
+            "_gap": Gap(),
             "_shared": None,
             "_iterator": None,
             "_under_way": None,

@@ -196,6 +196,18 @@ uint32_t sn_order_ahead(const sn_order *order, uint32_t i)
     return order->ahead[(order->ahead_first + i) % MAX_AHEAD].sample;
 }
 
+uint32_t sn_order_coming(const sn_order *order, uint32_t *samples, uint32_t n)
+{
+    uint32_t found = 0;
+
+    for (uint32_t place = order->cursor; place < order->perm.n && found < n; place++) {
+        uint32_t sample = sn_order_at(order, place);
+        if (!sn_order_is_taken(order, sample))
+            samples[found++] = sample;
+    }
+    return found;
+}
+
 void sn_order_begin(sn_order *order)
 {
     uint32_t unread = order->count - order->read;

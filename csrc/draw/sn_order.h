@@ -82,6 +82,9 @@ int sn_order_defer(sn_order *order, uint32_t sample);
 /* One that was deferred in this round, when there is nothing else; SN_NONE without one. */
 uint32_t sn_order_force(sn_order *order);
 
+/* The samples that come next if none is taken out of turn, `n` at the most, which stay where they are; how many. */
+uint32_t sn_order_coming(const sn_order *order, uint32_t *samples, uint32_t n);
+
 /* The sample at a place of the permutation. */
 uint32_t sn_order_at(const sn_order *order, uint32_t place);
 

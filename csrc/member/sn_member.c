@@ -158,6 +158,11 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
     return 0;
 }
 
+uint32_t sn_member_coming(const sn_member *member, uint32_t *samples, uint32_t n)
+{
+    return sn_order_coming(&member->chooser.order, samples, n);
+}
+
 uint32_t sn_member_left(const sn_member *member)
 {
     return member->chooser.order.left;

@@ -120,6 +120,9 @@ void sn_member_offer_done(sn_member *member, const sn_offer *offer);
 
 uint32_t sn_member_left(const sn_member *member);
 
+/* As sn_order_coming(), of the member's own order. */
+uint32_t sn_member_coming(const sn_member *member, uint32_t *samples, uint32_t n);
+
 /* Whether it expects members of other jobs, which will want what it makes now. */
 int sn_member_expects(const sn_member *member);
 

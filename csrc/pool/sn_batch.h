@@ -116,6 +116,7 @@ typedef struct {
     int is_remote;  /* it came from another host's memory, and not from storage */
     int is_copy;    /* and is no file, but the sample's AUGMENTED copy */
     int is_of_mask; /* `rc` is that of a pair's mask */
+    int64_t ctime_ns; /* of the file that it was read from, of two the newer; 0: it was not read from a file */
 } sn_file;
 
 typedef struct sn_batch_item {
@@ -123,6 +124,7 @@ typedef struct sn_batch_item {
     _Atomic uint32_t settled; /* nobody will touch its slots again; release, see sn_batch_settle() */
     int32_t status;           /* 0; SN_E_FOR_PILLOW: wants sn_finish(); else the failure */
     uint32_t read_bytes;      /* from storage */
+    int64_t ctime_ns;         /* its file's when that was read; 0: it was not read from a file of this host */
     uint8_t is_remote;        /* its file came from another host's memory */
     uint8_t is_copy;          /* its copy did, and there was no file */
     uint8_t is_of_mask;       /* a pair has failed because of its mask */

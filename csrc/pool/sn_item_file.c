@@ -103,6 +103,7 @@ static void fetch(const sn_context *context, const sn_batch_item *place, int is_
         sn_ask_other_hosts(context, &asked, 1);
         *file = asked.file;
     }
+    file->ctime_ns = 0;
     if (file->is_remote)
         return;
     sn_read_file(context, asked.sample, is_interruptible, is_ahead, file);
@@ -126,6 +127,7 @@ uint64_t sn_fetch_item_file(const sn_context *context, sn_batch_item *place, int
     fetch(context, place, is_interruptible, is_ahead, file);
     uint64_t took = sn_now_ns() - began;
     place->spent.read += took;
+    place->ctime_ns = file->ctime_ns;
     if (took > SLOW_NS && sn_thread_sleeps() > slept)
         place->awaited_ns += took;
     return took;

@@ -12,6 +12,7 @@
 
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
+#include "sn_early.h"
 
 #define NICER 5 /* than the training loop, whose thread gets a core before ours */
 
@@ -62,6 +63,7 @@ static void take_off_queue(sn_pool *pool, sn_batch *batch)
         pool->first = batch->following;
     if (pool->last == batch)
         pool->last = before;
+    sn_early_note_queue(pool);
 }
 
 static void put_on_queue(sn_pool *pool, sn_batch *batch)
@@ -79,6 +81,7 @@ static void put_on_queue(sn_pool *pool, sn_batch *batch)
         pool->first = batch;
     if (!at)
         pool->last = batch;
+    sn_early_note_queue(pool);
 }
 
 static int is_for_preparers(const sn_batch_item *place)
@@ -238,7 +241,8 @@ static void *work(void *argument)
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
         int is_parked = self - pool->preparers >= pool->limit && !pool->ending;
-        sn_batch *batch = is_parked ? NULL : claim(pool, &task);
+        int gives_way = sn_early_gives_way(pool);
+        sn_batch *batch = is_parked || gives_way ? NULL : claim(pool, &task);
         if (batch) {
             prepare(pool, self, batch, task, waited_ns);
             waited_ns = 0;
@@ -249,6 +253,10 @@ static void *work(void *argument)
             waited_ns = 0;
         } else if (pool->ending) {
             break;
+        } else if (gives_way) {
+            sn_early_pause(pool, &pool->work);
+        } else if (sn_early_has_files(pool)) {
+            sn_early_bring_one(pool, self);
         } else if (pool->ahead.reading) {
             uint64_t began = sn_now_ns();
             pthread_cond_wait(&pool->work, &pool->mutex);
@@ -291,7 +299,7 @@ static int start_preparers(sn_pool *pool, uint32_t threads)
     return failed;
 }
 
-sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels)
+sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels, sn_pools *pools)
 {
     sn_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
@@ -300,11 +308,12 @@ sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels)
     pool->limit = threads;
     pool->most_preparers = most < threads ? threads : most;
     pool->max_pixels = max_pixels;
+    pool->pools = pools;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->work, &monotonic);
     pthread_cond_init(&pool->parked, NULL);
     pthread_cond_init(&pool->reads, &monotonic);
     pthread_cond_init(&pool->progress, &monotonic);
@@ -374,6 +383,7 @@ void sn_pool_free(sn_pool *pool)
     for (uint32_t i = 0; i < pool->n_preparers; i++)
         sn_scratch_free(&pool->preparers[i].scratch);
     sn_readahead_free(&pool->ahead);
+    sn_early_free(pool);
     sn_scratch_free(&pool->scratch);
     free(pool->preparers);
     pthread_cond_destroy(&pool->work);
@@ -424,6 +434,7 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
     else
         pool->first = batch;
     pool->last = batch;
+    sn_early_note_queue(pool);
     pthread_cond_broadcast(&pool->work);
     sn_pool_wake_readers(pool, pool->ahead.reading);
     pthread_mutex_unlock(&pool->mutex);

@@ -34,9 +34,9 @@
 #include "sn_readers.h"
 #include "sn_prepare.h"
 
-/* With 0 threads the waiting thread does the work. `most`: that sn_pool_limit() may ask for. NULL when threads or memory
- * are short. */
-sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels);
+/* With 0 threads the waiting thread does the work. `most`: that sn_pool_limit() may ask for. `pools`: of the process, which
+ * outlive it; NULL: it is alone. NULL when threads or memory are short. */
+sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels, sn_pools *pools);
 
 /* From now on so many threads prepare, at least 1: others are started, or parked once their place is done. */
 void sn_pool_limit(sn_pool *pool, uint32_t threads);

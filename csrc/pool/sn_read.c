@@ -125,6 +125,11 @@ static void read_behind(const sn_context *context, uint64_t path_at, const sn_pi
     file->rc = fd < 0 ? fd
                       : sn_grow(&file->bytes, &file->capacity,
                                 file->length + (piece ? piece->length : (size_t)about.st_size) + 1);
+    if (fd >= 0) {
+        int64_t ctime_ns = (int64_t)about.st_ctim.tv_sec * 1000000000 + about.st_ctim.tv_nsec;
+        if (ctime_ns > file->ctime_ns)
+            file->ctime_ns = ctime_ns;
+    }
     if (file->rc == 0)
         file->rc =
             piece ? read_piece_from(fd, is_interruptible, piece, &context->containers[piece->container], &about, file)
@@ -155,6 +160,7 @@ void sn_read_file(const sn_context *context, uint32_t sample, int is_interruptib
     const sn_piece *piece = context->pieces ? &context->pieces[sample] : NULL;
 
     file->length = 0;
+    file->ctime_ns = 0;
     file->why = NULL;
     file->is_remote = file->is_of_mask = 0;
     if (context->plan->is_pair)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/sn_status.h"
+#include "sn_early.h"
 #include "sn_remote_batch.h"
 #include "sn_read.h"
 
@@ -58,9 +59,15 @@ static void *read_ahead(void *argument)
 
     pthread_mutex_lock(&pool->mutex); /* a preparer has made it, and it has that one's nice value */
     while (!pool->ending) {
-        sn_batch_item *place = claim_read(pool);
+        int gives_way = sn_early_gives_way(pool);
+        sn_batch_item *place = gives_way ? NULL : claim_read(pool);
         if (!place) {
-            pthread_cond_wait(&pool->reads, &pool->mutex);
+            if (gives_way)
+                sn_early_pause(pool, &pool->reads);
+            else if (sn_early_has_files(pool) && pool->early.bringing < pool->ahead.readers)
+                sn_early_bring_one(pool, self);
+            else
+                pthread_cond_wait(&pool->reads, &pool->mutex);
             continue;
         }
         place->stage = SN_READING;
@@ -238,8 +245,11 @@ int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
 
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        sn_batch_item *place = pool->ending ? NULL : claim_read(pool);
-        if (place) {
+        int gives_way = sn_early_gives_way(pool) && !pool->ending;
+        sn_batch_item *place = pool->ending || gives_way ? NULL : claim_read(pool);
+        if (gives_way) {
+            sn_early_pause(pool, &pool->reads);
+        } else if (place) {
             const sn_context *context = place->batch->context;
             place->stage = SN_READING;
             sn_readahead_began(&pool->ahead);

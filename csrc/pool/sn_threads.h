@@ -42,6 +42,22 @@ struct sn_thread {
     int ended;
 };
 
+/* The pools of one process, as far as they know of each other: how many have a task that nobody has taken. All zero at
+ * first. See sn_early.h. */
+typedef struct {
+    _Atomic uint64_t busy;
+} sn_pools;
+
+/* What a pool does before its epoch has begun. */
+typedef struct {
+    int is_early;
+    const sn_context *context;
+    uint32_t *samples; /* whose files are to be brought into the page cache; owned */
+    uint32_t n, next, bringing;
+    uint32_t brought; /* files */
+    uint64_t bytes;   /* that may yet be brought */
+} sn_early;
+
 struct sn_pool {
     pthread_mutex_t mutex;
     pthread_cond_t work, parked, reads, progress;
@@ -50,6 +66,7 @@ struct sn_pool {
     struct sn_thread *preparers, *readers; /* room for most_preparers, and for SN_MOST_READERS */
     uint32_t most_preparers;
     uint64_t max_pixels;
+    sn_pools *pools; /* NULL: it gives way to none, and none to it */
 
     /* The mutex's. */
     uint32_t n_preparers, n_readers, running;
@@ -62,6 +79,8 @@ struct sn_pool {
     int is_external; /* fetchers read, and no thread of ours */
     sn_fetches fetches;
     uint32_t fetchers; /* that have entered */
+    int is_busy;       /* it is counted in `pools` */
+    sn_early early;
 };
 
 /* Begin a thread of the pool. 0, or why not. */

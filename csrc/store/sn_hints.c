@@ -49,6 +49,16 @@ uint32_t sn_hints_paces(const sn_segment *segment, sn_pace paces[SN_MAX_ROWS])
     return n;
 }
 
+uint32_t sn_hints_without_payload(const sn_segment *segment, uint32_t *samples, uint32_t n)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (*(const volatile uint32_t *)&segment->first[samples[i]] == SN_NONE)
+            samples[kept++] = samples[i];
+    return kept;
+}
+
 uint32_t sn_hints_attachments(const sn_segment *segment, uint32_t row, uint64_t attachments[SN_MAX_ROWS])
 {
     uint64_t job_key = segment->rows[row].job_key;

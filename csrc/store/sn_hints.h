@@ -4,7 +4,8 @@
  *   each process  --writes-->  its own row: which copies it exchanges, how fast its training step is
  *   the others    --read---->  all rows of kind SN_ROW_HOLDER
  *
- * Only speed and what people are shown depend on a hint: it may be old, and a row that is read while another
+ * Only speed and what people are shown depend on a hint: it may be old. So may be what this says of payloads, whose
+ * lists the lock holder changes. And a row that is read while another
  * process claims it may be half its own and half its predecessor's.
  *
  * Lives in   the segment's row table.
@@ -37,6 +38,9 @@ typedef struct {
 
 /* Of each process that has published its pace, in the order of rows; how many. */
 uint32_t sn_hints_paces(const sn_segment *segment, sn_pace paces[SN_MAX_ROWS]);
+
+/* Keep of these samples those of which there is no payload; how many. They exist in the dataset. */
+uint32_t sn_hints_without_payload(const sn_segment *segment, uint32_t *samples, uint32_t n);
 
 /* Row << 32 | generation of the row, of each process that the job of `row` has here, that of `row` first; how many.
  * These numbers distinguish this job's attachments from its earlier ones, for the audit's log. */

@@ -49,6 +49,7 @@ cdef extern from "member/sn_member.h" nogil:
     void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items)
     void sn_member_offer_done(sn_member *member, const sn_offer *offer)
     uint32_t sn_member_left(const sn_member *member)
+    uint32_t sn_member_coming(const sn_member *member, uint32_t *samples, uint32_t n)
     atomic_uint32 *sn_member_progress(const sn_member *member)
     int sn_member_expects(const sn_member *member)
     uint32_t sn_member_out_of_turn(const sn_member *member)

@@ -1,6 +1,6 @@
 """What csrc/pool declares, and the classes that own its handles."""
 
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from seneca._core.codec cimport sn_view
 from seneca._core.member cimport Member, atomic_uint32, sn_member
@@ -64,6 +64,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         sn_item item
         int32_t status
         uint8_t different, is_remote, is_of_mask
+        int64_t ctime_ns
         char *message
         uint8_t *kept
         sn_offer offer
@@ -117,10 +118,13 @@ cdef extern from "pool/sn_pool.h" nogil:
     enum:
         SN_MOST_READERS
 
+    ctypedef struct sn_pools:
+        pass
+
     ctypedef struct sn_pool:
         pass
 
-    sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels)
+    sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels, sn_pools *pools)
     void sn_pool_limit(sn_pool *pool, uint32_t threads)
     int sn_pool_end(sn_pool *pool, int patience_ms)
     void sn_pool_free(sn_pool *pool)

@@ -26,6 +26,7 @@ cdef enum:
     PATIENCE_MS = 1000  # a thread that has been at its place for so long is not waited for
 
 
+cdef sn_pools pools  # of this process
 cdef list left_behind = []  # streams with a thread that hangs; no module's end takes it away
 
 
@@ -140,7 +141,7 @@ cdef class Stream:
         self.context.files_name = member.files_seen
         self.until_check = 1 + secrets.randbelow(check_every) if check_every else 0  # at other times, and in short epochs
         with nogil:
-            self.pool = sn_pool_new(n_threads, most_threads, limit)
+            self.pool = sn_pool_new(n_threads, most_threads, limit, &pools)
         if self.pool == NULL:
             raise MemoryError(f"{n_threads} threads could not be started")
 

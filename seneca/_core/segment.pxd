@@ -135,6 +135,7 @@ cdef extern from "store/sn_hints.h" nogil:
     bint sn_hints_others_exchange(const sn_segment *segment, uint64_t job_key, uint64_t pipeline)
     void sn_hint_pace(sn_segment *segment, uint32_t row, uint32_t second, uint32_t pace)
     uint32_t sn_hints_paces(const sn_segment *segment, sn_pace *paces)
+    uint32_t sn_hints_without_payload(const sn_segment *segment, uint32_t *samples, uint32_t n)
     uint32_t sn_hints_attachments(const sn_segment *segment, uint32_t row, uint64_t *attachments)
 
 

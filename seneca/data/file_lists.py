@@ -181,6 +181,14 @@ class PathFiles:
         samples = np.flatnonzero(ctimes > ctime_ns)
         return (samples, ctimes[samples]) if len(samples) else None
 
+    def ctimes_of(self, samples: np.ndarray, *, now: bool) -> np.ndarray:
+        if not now:
+            return self._of_samples(self.found().ctimes)[samples]
+        files = [path for sample in samples.tolist() for path in self.files_of(sample)]
+        joined = os.fsencode("\0".join([*(os.path.join(self.here, path) for path in files), ""]))
+        found = stat_many(joined, _beginnings(joined), _threads())["ctime_ns"]
+        return found.reshape(len(samples), -1).max(axis=1)
+
     def _of_samples(self, ctimes: np.ndarray) -> np.ndarray:
         """The newest ctime of the files of each sample."""
         return ctimes

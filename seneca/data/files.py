@@ -143,6 +143,14 @@ class PictureFiles:
         """
         return max(os.stat(path).st_ctime_ns for path in self._paths.files_of(index))
 
+    def ctimes(self, samples: np.ndarray, *, now: bool) -> np.ndarray:
+        """The ctimes of some samples, int64: as storage has them now, or else as :meth:`stat` last found them.
+
+        Raises:
+            OSError: One of the files cannot be asked.
+        """
+        return self._paths.ctimes_of(samples, now=now)
+
     def modes(self) -> np.ndarray:
         """The mode of every file now, as ``os.stat`` gives it. Errors are those of :meth:`stat`."""
         return self._paths.stated_now()["mode"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import enum
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from seneca.epochs.shard import each_of
 __all__ = [
     "Kind",
     "draw_seed",
+    "foreseen",
     "generators_of",
     "kind_of",
     "permutation",
@@ -183,6 +185,38 @@ def permutation(count: int, seed: int) -> np.ndarray:
     The sampler itself makes a list of it first, which takes five times the memory.
     """
     return torch.randperm(count, generator=torch.Generator().manual_seed(seed)).numpy()
+
+
+def foreseen(
+    sampler: Any, clone: Callable[[torch.Generator | None], torch.Generator | None], epochs: int
+) -> Any:
+    """A sampler that yields what ``sampler`` yields next, and draws from none of its generators.
+
+    Args:
+        sampler: The sampler.
+        clone: Makes a generator that draws what this one will draw. It gets None for torch's global one. It
+            returns None if nobody knows.
+        epochs: By how much the sampler's epoch number will have changed.
+
+    Returns:
+        The sampler; None: it is not one of torch's, or nobody knows.
+    """
+    if _is_torchs(sampler, SequentialSampler):
+        return sampler
+    if _is_torchs(sampler, DistributedSampler):
+        following = copy.copy(sampler)
+        following.epoch += epochs
+        return following
+    generator = clone(getattr(sampler, "generator", None))
+    if generator is None:
+        return None
+    if _is_torchs(sampler, SubsetRandomSampler):
+        return SubsetRandomSampler(sampler.indices, generator)
+    if _is_torchs(sampler, RandomSampler):
+        if sampler.generator is None:
+            return with_seed(sampler, draw_seed(generator))
+        return RandomSampler(sampler.data_source, sampler.replacement, sampler.num_samples, generator)
+    return None
 
 
 def generators_of(*things: Any) -> list[torch.Generator]:

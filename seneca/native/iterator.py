@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import secrets
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from seneca._core.member import Member
 from seneca._runtime.distributed import job_key
 from seneca._runtime.finalizers import FIRST, finalize
 from seneca._runtime.turns import InTurn
-from seneca.audit.record import record_deliveries
+from seneca.audit.record import FROM_STORAGE, record_deliveries
 from seneca.cache import SampleCache
 from seneca.data.segmentation import read_pair
 from seneca.data.stages import names_of_exact
@@ -27,6 +29,7 @@ from seneca.native.buffers import ERASURE_BYTES, BatchBuffers
 from seneca.native.byte_batches import unfinished
 from seneca.native.collate import Collation, collates_plainly
 from seneca.native.fetchers import Fetchers
+from seneca.native.gap import Begun, Gap
 from seneca.native.planned_order import PlannedOrder
 from seneca.native.prefetch import Ready
 from seneca.native.session import Inputs, Session
@@ -50,20 +53,23 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         loader: The loader. This reads only the attributes of torch's loader, and the epochs.
         session: The session of the loader.
         inputs: The inputs of the epoch.
+        gap: What the loader does between its epochs.
 
     Attributes:
         next_inputs: The inputs of the epoch that begins with the next reset.
     """
 
-    def __init__(self, loader: Any, session: Session, inputs: Inputs) -> None:
+    def __init__(self, loader: Any, session: Session, inputs: Inputs, gap: Gap) -> None:
         assert loader.num_workers > 0 or loader.timeout == 0, (
             "DataLoader requires timeout == 0 without workers"
         )
         assert loader.num_workers == 0 or loader.prefetch_factor, "prefetch_factor must be greater than 0"
-        self._session = session
+        self._session, self._gap = session, gap
         self._progress = loader._epoch_of_iterator()
+        gap.close(loader)
         super().__init__(loader)
         self.next_inputs: Inputs | None = inputs
+        self._begin_next: Callable[[Session], None] | None = None  # once this epoch has ended
         # As in torch's iterator, nothing is drawn before the first batch if there are no workers.
         self._begin_with: Any = loader
         if loader.num_workers > 0:
@@ -71,6 +77,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         with self._turn:
+            self._gap.close(loader)
             super()._reset(loader, first_iter)
             self._close()
             self._progress = loader._epoch_of_iterator()
@@ -87,10 +94,11 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         kind = PlannedOrder if inputs.is_planned else UserOrder
         self._source: Any = kind(loader, inputs, self._progress, int(self._base_seed))
         plan = self._source.plan
+        begun = self._gap.take(self._source, inputs, self._progress)
         self._source.ask(loader.num_workers * (loader.prefetch_factor or 0))
         cores = self._session.core_share(loader.num_workers)
         threads = 0 if cores is None else cores.threads
-        stream = self._stream(loader, plan, inputs, threads)
+        stream = self._stream(loader, plan, inputs, threads, begun)
         objects = files.objects()
         fetchers = None if objects is None else Fetchers(stream, objects, inputs.remote is not None)
         self._close = finalize(self, _end, stream, cache, fetchers, order=FIRST)  # before a Ctrl-C could come
@@ -107,24 +115,39 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         self._copy_bytes = pipeline.plan.copy_bytes
         self._travel = inputs.travel
         self._in_hand = 0  # samples of the batch that the training loop has
+        buffers = BatchBuffers(
+            pipeline.item_shape,
+            dtype=getattr(torch, pipeline.dtype),
+            channels_last=pipeline.channels_last,
+            at_once=ahead + 1,
+            pinned=inputs.pinned,
+            masks=None if pipeline.mask is None else getattr(torch, pipeline.mask),
+            moves=pipeline.plan.beside_bytes // 4 if pipeline.moves else 0,
+            erasures=pipeline.plan.erasure_bytes // ERASURE_BYTES,
+        )
         self._prefetcher = self._source.prefetcher(
             stream,
             ahead=ahead,
-            buffers=BatchBuffers(
-                pipeline.item_shape,
-                dtype=getattr(torch, pipeline.dtype),
-                channels_last=pipeline.channels_last,
-                at_once=ahead + 1,
-                pinned=inputs.pinned,
-                masks=None if pipeline.mask is None else getattr(torch, pipeline.mask),
-                moves=pipeline.plan.beside_bytes // 4 if pipeline.moves else 0,
-                erasures=pipeline.plan.erasure_bytes // ERASURE_BYTES,
-            ),
+            buffers=buffers,
             decode=functools.partial(_decoded, support),
             path_of=lambda index, of_mask: files.path_of(index, of_mask=of_mask),
             skip=options.on_error == "skip",
             counts=self._session.counts,
+            begun=begun.batches,
         )
+        counts = self._session.counts
+        counts.early += len(begun.samples)
+        if loader.num_workers > 0 and inputs.is_planned:
+            self._begin_next = functools.partial(
+                _begin_next,
+                weakref.ref(loader),
+                self._gap,
+                inputs,
+                buffers,
+                seed=int(self._base_seed) if loader.persistent_workers else None,
+                batches=ahead + 1,
+                before=(counts.served["storage"], counts.delivered),
+            )
         self._begin_control(
             Jobs(
                 batch_size=self._source.batch_size,
@@ -141,8 +164,10 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             self._session.begin_cores()
         self._begin_with = self.next_inputs = None
 
-    def _stream(self, loader: Any, plan: EpochPlan, inputs: Inputs, threads: int) -> pool.Stream:
-        """The stream that draws the epoch's batches and prepares them in threads."""
+    def _stream(
+        self, loader: Any, plan: EpochPlan, inputs: Inputs, threads: int, begun: Begun
+    ) -> pool.Stream:
+        """The stream that draws the epoch's batches, but for those begun, and prepares them in threads."""
         support, options, cache, remote = inputs.support, inputs.options, inputs.cache, inputs.remote
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
@@ -169,7 +194,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             recodes=pipeline.recodes,
             exact_family=family,
             files_name=suspects.files_name,
-            **self._source.draws(pipeline.augmented_fingerprint),
+            **begun.draws(self._source.draws(pipeline.augmented_fingerprint), len(files)),
         )
         if cache is not None and not member.shared:
             self._session.warn(f"this epoch shares nothing: {member.why_private}")
@@ -189,6 +214,8 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             n_samples=len(files),
             exact=augmented if is_exact else 0,
         )
+        if self._recorder is not None and self._recorder.copies is not None:
+            self._recorder.copies[begun.samples] = FROM_STORAGE
         return pool.Stream(
             member,
             pipeline.plan,
@@ -259,6 +286,8 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
                 session.tick(self._work_done, ended=True)
             self._report()
             self._progress.end()
+            if self._begin_next is not None and isinstance(end, StopIteration):
+                self._begin_next(session)
             raise StopIteration from None
         except Exception:
             self._report(failed=True)
@@ -359,6 +388,33 @@ def _decoded(support: Support, index: int, data: bytes | None) -> Any:
     return np.ascontiguousarray(
         open_picture(data, apply_orientation=orientation, max_pixels=support.max_pixels)
     )
+
+
+def _begin_next(
+    loader: weakref.ref[Any],
+    gap: Gap,
+    inputs: Inputs,
+    buffers: BatchBuffers,
+    session: Session,
+    *,
+    seed: int | None,
+    batches: int,
+    before: tuple[int, int],
+) -> None:
+    """Begin to prepare the epoch after one that has ended, unless the loader is gone.
+
+    If most samples of that epoch came from the cache, the next one finds them there.
+
+    Args:
+        loader: The loader, which an iterator does not keep alive.
+        before: How many samples had come from storage, and how many were delivered, before that epoch.
+        gap, inputs, buffers, session, seed, batches: See :meth:`Gap.open`.
+    """
+    following, counts = loader(), session.counts
+    from_storage, delivered = counts.served["storage"] - before[0], counts.delivered - before[1]
+    if following is not None and 2 * from_storage >= delivered:
+        threads = 1 if session.cores is None else max(1, session.cores.threads)
+        gap.open(following, inputs, buffers, seed=seed, threads=threads, batches=batches)
 
 
 def _end(stream: pool.Stream, cache: SampleCache | None, fetchers: Fetchers | None) -> None:

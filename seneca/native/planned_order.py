@@ -27,6 +27,8 @@ class PlannedOrder:
         inputs: The inputs of the epoch.
         progress: The progress of the epoch, which begins here.
         seed: What torch's iterator has drawn for the epoch.
+        foreseen: Takes the place of the loader's sampler. The epoch does not begin here then: this finds out
+            what it will be. None: it begins.
 
     Attributes:
         plan: The plan of the epoch.
@@ -34,9 +36,11 @@ class PlannedOrder:
         batch_size: Samples of a batch.
     """
 
-    def __init__(self, loader: Any, inputs: Inputs, progress: EpochProgress, seed: int) -> None:
+    def __init__(
+        self, loader: Any, inputs: Inputs, progress: EpochProgress, seed: int, foreseen: Any = None
+    ) -> None:
         self._inputs, self._progress = inputs, progress
-        self.plan = self._plan(loader, seed)
+        self.plan = self._plan(loader, seed, foreseen)
         self.seed = self.plan.seed
         self.batch_size = self.plan.batch_size or 1
         self._samples = _samples_of(self.plan, inputs.support)
@@ -44,28 +48,33 @@ class PlannedOrder:
         self._asked, self._whole = 0, self.plan.left // self.batch_size
         self._gone = 0 if self.plan.count is None else self.plan.count - self.plan.left
 
-    def _plan(self, loader: Any, seed: int) -> EpochPlan:
-        options, pipeline, progress = self._inputs.options, self._inputs.support.pipeline, self._progress
-        assert pipeline is not None
-        loader._begin_epoch(progress)
+    def _plan(self, loader: Any, seed: int, foreseen: Any) -> EpochPlan:
+        options, progress = self._inputs.options, self._progress
+        if foreseen is None:
+            loader._begin_epoch(progress)
         if options.on_error == "skip":
             progress.in_turn = False  # a rank gives the place of a bad sample to another
         batches: Any = loader.batch_sampler
         return plan_epoch(
             progress,
-            batches.sampler,
+            batches.sampler if foreseen is None else foreseen,
             len(loader.dataset),
             batch_size=batches.batch_size,
             drop_last=batches.drop_last,
-            exchanges=options.share == "augmented"
-            and not pipeline.deterministic
-            and options.cache is not None,
+            exchanges=self.exchanges(self._inputs),
             has_cache=self._inputs.cache is not None,
             seed=seed if getattr(batches.sampler, "generator", None) is None else None,
             fixed_seed=seed,
             subset=not loader._goes_over_dataset(),
             repeats=True,
         )
+
+    @staticmethod
+    def exchanges(inputs: Inputs) -> bool:
+        """Whether copies of other jobs may take the places of samples."""
+        options, pipeline = inputs.options, inputs.support.pipeline
+        assert pipeline is not None
+        return options.share == "augmented" and not pipeline.deterministic and options.cache is not None
 
     def begin(self, recorder: DeliveryRecorder | None) -> None:
         """Note in the progress that the order is settled, and who writes down what is delivered."""

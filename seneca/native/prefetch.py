@@ -10,7 +10,7 @@ import collections
 import operator
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ class Counts:
     delivered: int = 0
     skipped: int = 0
     repeated: int = 0
+    early: int = 0
     damaged: int = 0
     checked: int = 0
     different: int = 0
@@ -100,6 +101,7 @@ class UnderWay:
         self.indices: np.ndarray | None = None  # its good samples, once it is complete
         self.failed: dict[int, Exception] = {}  # errors by position, while it is completed
         self.failures: list[Exception] = []
+        self.owner: Any = None  # which ends what prepares it once nobody needs it
 
 
 class Prefetcher:
@@ -121,6 +123,7 @@ class Prefetcher:
             good ones are delivered again, because all ranks need equally many batches. None: no sample is
             delivered again.
         counts: The counters.
+        begun: Batches that are complete already, the epoch's first.
 
     Attributes:
         gone: Samples that will not come again, delivered or bad, since the iterator last emptied this list.
@@ -141,9 +144,10 @@ class Prefetcher:
         drop_last: bool,
         evenly: int | None = None,
         counts: Counts,
+        begun: Sequence[UnderWay] = (),
     ) -> None:
         self._stream = stream
-        self._left = batches
+        self._left = batches - len(begun)
         self._batch_size = batch_size
         self._ahead = ahead
         self._buffers = buffers
@@ -156,7 +160,9 @@ class Prefetcher:
         self._counts = counts
         self.gone: list[np.ndarray] = []
         self.different: list[int] = []
-        self._under_way: collections.deque[UnderWay] = collections.deque()
+        self._under_way: collections.deque[UnderWay] = collections.deque(begun)
+        if self._to_fill is not None:
+            self._to_fill -= sum(one.size for one in begun)
 
     def __iter__(self) -> Iterator[Ready]:
         return self

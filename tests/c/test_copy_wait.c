@@ -167,7 +167,7 @@ static void open_job(job *j, uint32_t epoch)
                               .progress = sn_member_progress(j->member)};
     CHECK(j->context.progress);
     j->context.item_bytes = plan_item_bytes(j->context.plan, j->context.height, j->context.width);
-    j->pool = sn_pool_new(j->threads, j->threads, MAX_PIXELS);
+    j->pool = sn_pool_new(j->threads, j->threads, MAX_PIXELS, NULL);
     j->lone = sn_codec_new(MAX_PIXELS);
     CHECK(j->pool && j->lone);
     j->next = 0;

@@ -523,7 +523,7 @@ static void open_stream(stream *s, uint32_t epoch)
         s->context.containers = containers;
         s->context.paths = NULL; /* nobody opens them */
     }
-    s->pool = sn_pool_new(who->threads, MOST_THREADS, MAX_PIXELS);
+    s->pool = sn_pool_new(who->threads, MOST_THREADS, MAX_PIXELS, NULL);
     s->lone = sn_codec_new(MAX_PIXELS);
     CHECK(s->pool && s->lone);
     s->n_under_way = 0;

@@ -227,7 +227,7 @@ static void open_stream(stream *s)
         .in_flight = DEPTH * BATCH,
     };
     CHECK_EQUAL(sn_member_open(NULL, &options, &s->member, &joined), 0, "epoch %u", s->epoch);
-    s->pool = sn_pool_new(iterators[s->number].threads, MOST_THREADS, MAX_PIXELS);
+    s->pool = sn_pool_new(iterators[s->number].threads, MOST_THREADS, MAX_PIXELS, NULL);
     CHECK(s->pool);
     s->n_under_way = s->is_closed = 0;
     memset(s->times, 0, sizeof s->times);
@@ -505,7 +505,7 @@ static void check_neighbours(enum sn_role role)
         .in_flight = N_SAMPLES,
     };
     CHECK_EQUAL(sn_member_open(NULL, &options, &member, &joined), 0, "role %d", role);
-    sn_pool *pool = sn_pool_new(1, 1, MAX_PIXELS);
+    sn_pool *pool = sn_pool_new(1, 1, MAX_PIXELS, NULL);
     sn_batch *batch = sn_batch_new(&context, N_SAMPLES, 0);
     CHECK(pool && batch);
     batch->out = malloc(N_SAMPLES * context.item_bytes);

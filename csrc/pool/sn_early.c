@@ -1,0 +1,124 @@
+#include "sn_early.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sn_read.h"
+
+#define PAUSE_NS 3000000u /* nobody signals that another pool has nothing left to be taken */
+
+/* The upper half is the process, because a forked child has a copy of the number and none of the pools. */
+static uint32_t busy_pools(const sn_pools *pools, pid_t process)
+{
+    uint64_t seen = atomic_load_explicit(&pools->busy, memory_order_relaxed);
+
+    return seen >> 32 == (uint64_t)process ? (uint32_t)seen : 0;
+}
+
+static void count(sn_pools *pools, pid_t process, uint32_t more)
+{
+    uint64_t before = atomic_load_explicit(&pools->busy, memory_order_relaxed), after;
+
+    do {
+        uint32_t n = before >> 32 == (uint64_t)process ? (uint32_t)before : 0;
+        after = (uint64_t)process << 32 | (uint32_t)(n + more);
+    } while (!atomic_compare_exchange_weak_explicit(&pools->busy, &before, after, memory_order_relaxed,
+                                                    memory_order_relaxed));
+}
+
+void sn_early_note_queue(sn_pool *pool)
+{
+    int is_busy = pool->pools && pool->first && !pool->early.is_early;
+
+    if (is_busy == pool->is_busy)
+        return;
+    pool->is_busy = is_busy;
+    count(pool->pools, pool->owner, is_busy ? 1 : UINT32_MAX); /* that is -1 */
+}
+
+int sn_early_gives_way(const sn_pool *pool)
+{
+    return pool->early.is_early && (pool->first || sn_early_has_files(pool)) && pool->pools &&
+           busy_pools(pool->pools, pool->owner) > 0;
+}
+
+void sn_early_pause(sn_pool *pool, pthread_cond_t *condition)
+{
+    struct timespec until = sn_time_at(sn_now_ns() + PAUSE_NS);
+
+    pthread_cond_timedwait(condition, &pool->mutex, &until);
+}
+
+void sn_early_begin(sn_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    pool->early.is_early = 1;
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void sn_early_adopt(sn_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    pool->early.is_early = 0;
+    pool->early.n = pool->early.next = 0;
+    sn_early_note_queue(pool);
+    pthread_cond_broadcast(&pool->work);
+    pthread_cond_broadcast(&pool->reads);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+int sn_early_bring(sn_pool *pool, const sn_context *context, const uint32_t *samples, uint32_t n, uint64_t bytes)
+{
+    uint32_t *own = malloc((n ? n : 1) * sizeof *own);
+
+    if (!own)
+        return -ENOMEM;
+    memcpy(own, samples, n * sizeof *own);
+    pthread_mutex_lock(&pool->mutex);
+    free(pool->early.samples);
+    pool->early = (sn_early){.is_early = 1, .context = context, .samples = own, .n = n, .bytes = bytes};
+    pthread_cond_broadcast(&pool->work);
+    pthread_cond_broadcast(&pool->reads);
+    pthread_mutex_unlock(&pool->mutex);
+    return 0;
+}
+
+/* A file that cannot be read is left to the epoch, which reports it. */
+void sn_early_bring_one(sn_pool *pool, struct sn_thread *self)
+{
+    uint32_t sample = pool->early.samples[pool->early.next++];
+    const sn_context *context = pool->early.context;
+    sn_file file = sn_readahead_spare(&pool->ahead);
+
+    pool->early.bringing++;
+    self->since_ms = sn_now_ms(CLOCK_MONOTONIC_COARSE);
+    pthread_mutex_unlock(&pool->mutex);
+    sn_read_file(context, sample, 0, 1, &file);
+    pthread_mutex_lock(&pool->mutex);
+    self->since_ms = 0;
+    pool->early.bringing--;
+    if (file.length < pool->early.bytes) {
+        pool->early.bytes -= file.length;
+        pool->early.brought++;
+    } else {
+        pool->early.n = pool->early.next;
+    }
+    sn_readahead_keep_spare(&pool->ahead, &file);
+}
+
+uint32_t sn_early_brought(sn_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    uint32_t brought = pool->early.brought;
+    pthread_mutex_unlock(&pool->mutex);
+    return brought;
+}
+
+void sn_early_free(sn_pool *pool)
+{
+    free(pool->early.samples);
+    if (pool->is_busy)
+        count(pool->pools, pool->owner, UINT32_MAX);
+}
