@@ -144,7 +144,7 @@ class PictureFiles:
         return max(os.stat(path).st_ctime_ns for path in self._paths.files_of(index))
 
     def ctimes(self, samples: np.ndarray, *, now: bool) -> np.ndarray:
-        """The ctimes of some samples, int64: as storage has them now, or else as :meth:`stat` last found them.
+        """The ctimes of some samples, int64: as they are now, or else as the last :meth:`stat` found them.
 
         Raises:
             OSError: One of the files cannot be asked.

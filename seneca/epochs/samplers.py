@@ -26,6 +26,7 @@ from seneca.epochs.shard import each_of
 __all__ = [
     "Kind",
     "draw_seed",
+    "epoch_of",
     "foreseen",
     "generators_of",
     "kind_of",
@@ -217,6 +218,11 @@ def foreseen(
             return with_seed(sampler, draw_seed(generator))
         return RandomSampler(sampler.data_source, sampler.replacement, sampler.num_samples, generator)
     return None
+
+
+def epoch_of(sampler: Any) -> int | None:
+    """The number of the epoch that a sampler of shards is set to; None: it is of another kind."""
+    return sampler.epoch if _is_torchs(sampler, DistributedSampler) else None
 
 
 def generators_of(*things: Any) -> list[torch.Generator]:

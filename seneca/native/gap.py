@@ -35,7 +35,7 @@ from seneca._runtime.memory import free_memory
 from seneca.epochs.dataset_state import alike
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
-from seneca.epochs.samplers import Kind, draw_seed, foreseen
+from seneca.epochs.samplers import Kind, draw_seed, epoch_of, foreseen
 from seneca.native.buffers import BatchBuffers
 from seneca.native.fetchers import Fetchers
 from seneca.native.planned_order import PlannedOrder
@@ -217,24 +217,25 @@ class Gap:
         if self._generator is not None:
             self._draws = _draws_between(self._generator, torch.get_rng_state())
             self._generator = None
-        now = getattr(getattr(loader.batch_sampler, "sampler", None), "epoch", None)
-        if isinstance(now, int):
-            if self._sampler_epoch is not None:
-                self._epochs = now - self._sampler_epoch
-            self._sampler_epoch = now
+        now = epoch_of(getattr(loader.batch_sampler, "sampler", None))
+        if now is not None and self._sampler_epoch is not None:
+            self._epochs = now - self._sampler_epoch
+        self._sampler_epoch = now
 
     def take(self, source: Any, inputs: Inputs, progress: EpochProgress) -> Begun:
         """What was prepared of an epoch that begins. What cannot be used of it is dropped."""
         taken, self._early = self._early, None
-        if taken is None or self._owner != os.getpid():
+        if taken is not None:
+            _set_waiting(None)
+        if taken is None or self._owner != os.getpid() or not taken.end.alive:
             return NOTHING_EARLY
         begun = NOTHING_EARLY
         if progress.resumed is None and isinstance(source, PlannedOrder):
             begun = taken.begun(source, inputs)
         logger.debug(
-            "%d batches of epoch %d were prepared before it began, and %d files more brought; %d batches are used",
-            len(taken.batches),
+            "epoch %d: %d batches were begun before it, and %d files brought; %d batches are used",
             taken.source.plan.number,
+            len(taken.batches),
             early.brought(taken.stream),
             len(begun.batches),
         )
@@ -280,7 +281,7 @@ class Gap:
             logger.debug("the next epoch could not be prepared in advance", exc_info=True)
 
     def _may_begin(self) -> bool:
-        """Whether no other loader's beginning waits. One that has waited through two epochs of this loader is dropped."""
+        """Whether no other loader's beginning waits. One that waits through two epochs here is dropped."""
         other = None if _waiting is None else _waiting()
         if other is None or not other.end.alive:
             return True
@@ -375,6 +376,6 @@ def _parts(inputs: Inputs) -> tuple[Any, ...]:
 _waiting: weakref.ref[Early] | None = None  # the beginning that waits in this process
 
 
-def _set_waiting(one: Early) -> None:
+def _set_waiting(one: Early | None) -> None:
     global _waiting
-    _waiting = weakref.ref(one)
+    _waiting = None if one is None else weakref.ref(one)
