@@ -1,16 +1,16 @@
-"""What is the gap between two epochs worth on slow storage, in which the training loop validates?
+"""What is the gap between two epochs worth on slow storage, in which a training loop validates?
 
 The question
-    A training loop trains for one epoch, validates, and trains for the next. While it validates, storage is idle. How
-    long do the first batches of an epoch wait, and how long does the whole run take, if the gap is used?
+    While the loop validates, storage is idle. How long do the first batches of the next epoch wait, and how
+    long does a whole run take, if the gap is used?
 
 The method
-    The same run twice: the loader that stays, which uses the gap, and a fresh loader for each epoch, which cannot know
-    that another epoch comes. Each batch takes ``--step`` seconds, each validation ``--validate``; both only sleep. Once a
-    batch was used its files are given back by the page cache (``posix_fadvise``), as with a dataset that is larger than
-    memory. Start it on slow storage, or where reads are held back.
+    The same run twice. ``stays`` has one loader for all epochs, which prepares in the gap. ``fresh`` makes a
+    loader for each epoch, which cannot. Each batch takes ``--step`` seconds of training, and each validation
+    takes ``--validate`` seconds; both only sleep. Once a batch was used, the page cache gives up its files
+    (``posix_fadvise``), as with a dataset that is larger than memory. The folder has to be on slow storage.
 
-    The first epoch begins without a gap before it, and does not count for the waits.
+    No gap comes before the first epoch. Therefore the waits are means of the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import torch
 
 import seneca
 from seneca import transforms as T
-
 
 FIRST = 20  # batches
 
@@ -45,15 +44,15 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one line of JSON for each run")
     options = parser.parse_args()
     folder = seneca.ImageFolder(options.data)
-    step = max(1, len(folder.samples) // options.pictures)
-    samples = folder.samples[::step][: options.pictures]
+    every = max(1, len(folder.samples) // options.pictures)
+    samples = folder.samples[::every][: options.pictures]
     for run in (options.only,) if options.only else ("fresh", "stays"):
         print_run(run, train(samples, options, fresh=run == "fresh"), as_json=options.json)
     return 0
 
 
 def train(samples: Any, options: argparse.Namespace, *, fresh: bool) -> dict[str, Any]:
-    """Train and validate, and return the seconds: of the run, and that the first batches of each epoch waited."""
+    """Train and validate. Returns seconds: of the run, and that the batches of a later epoch waited."""
     torch.manual_seed(0)
     forget(path for path, _ in samples)
     loader = None
@@ -96,7 +95,7 @@ def epoch(loader: Any, samples: Any, options: argparse.Namespace) -> list[float]
 
 
 def validate(options: argparse.Namespace) -> None:
-    """Where a validation loop would run on a GPU: one that loads draws one number from torch's generator."""
+    """Draw the number that a validation loader draws, and leave storage alone."""
     torch.empty((), dtype=torch.int64).random_()
     time.sleep(options.validate)
 

@@ -424,7 +424,7 @@ class DataLoader(faces.DataLoader[_T_co]):
             * ``skipped``: samples that could not be prepared.
             * ``repeated``: samples delivered a second time, because a rank had skipped samples and no others
               were left.
-            * ``early``: samples that were prepared before their epoch began, see docs/tuning.md.
+            * ``early``: samples that were prepared before their epoch began, on the native path.
             * ``unshared``: items that cannot be laid out in shared memory.
             * ``damaged``: samples read from storage because their payload in the cache was damaged.
             * ``checked``: samples served from the cache that were made again.

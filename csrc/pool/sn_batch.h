@@ -113,9 +113,9 @@ typedef struct {
     size_t capacity, length;
     const char *why; /* static; NULL: strerror(-rc) */
     int rc;
-    int is_remote;  /* it came from another host's memory, and not from storage */
-    int is_copy;    /* and is no file, but the sample's AUGMENTED copy */
-    int is_of_mask; /* `rc` is that of a pair's mask */
+    int is_remote;    /* it came from another host's memory, and not from storage */
+    int is_copy;      /* and is no file, but the sample's AUGMENTED copy */
+    int is_of_mask;   /* `rc` is that of a pair's mask */
     int64_t ctime_ns; /* of the file that it was read from, of two the newer; 0: it was not read from a file */
 } sn_file;
 

@@ -44,9 +44,10 @@ int sn_early_gives_way(const sn_pool *pool)
            busy_pools(pool->pools, pool->owner) > 0;
 }
 
-void sn_early_pause(sn_pool *pool, pthread_cond_t *condition)
+void sn_early_pause(sn_pool *pool, pthread_cond_t *condition, uint64_t until_ns)
 {
-    struct timespec until = sn_time_at(sn_now_ns() + PAUSE_NS);
+    uint64_t soon = sn_now_ns() + PAUSE_NS;
+    struct timespec until = sn_time_at(soon < until_ns ? soon : until_ns);
 
     pthread_cond_timedwait(condition, &pool->mutex, &until);
 }
@@ -55,17 +56,6 @@ void sn_early_begin(sn_pool *pool)
 {
     pthread_mutex_lock(&pool->mutex);
     pool->early.is_early = 1;
-    pthread_mutex_unlock(&pool->mutex);
-}
-
-void sn_early_adopt(sn_pool *pool)
-{
-    pthread_mutex_lock(&pool->mutex);
-    pool->early.is_early = 0;
-    pool->early.n = pool->early.next = 0;
-    sn_early_note_queue(pool);
-    pthread_cond_broadcast(&pool->work);
-    pthread_cond_broadcast(&pool->reads);
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -78,7 +68,11 @@ int sn_early_bring(sn_pool *pool, const sn_context *context, const uint32_t *sam
     memcpy(own, samples, n * sizeof *own);
     pthread_mutex_lock(&pool->mutex);
     free(pool->early.samples);
-    pool->early = (sn_early){.is_early = 1, .context = context, .samples = own, .n = n, .bytes = bytes};
+    pool->early.context = context;
+    pool->early.samples = own;
+    pool->early.n = n;
+    pool->early.next = 0;
+    pool->early.bytes = bytes;
     pthread_cond_broadcast(&pool->work);
     pthread_cond_broadcast(&pool->reads);
     pthread_mutex_unlock(&pool->mutex);

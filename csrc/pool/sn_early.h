@@ -1,15 +1,15 @@
 /*
  * sn_early.h -- a pool that works for an epoch which nobody has asked for yet.
  *
- *   epoch ends --> early: its first batches, then files into the page cache --sn_early_adopt()--> a pool as any other
+ *   epoch ends --> early: its first batches, then files into the page cache --> the epoch begins with what is complete
  *                    |
  *                    +-- gives way while another pool of the process has a task that nobody has taken
  *
  * Lives in   private memory: the pool's, and sn_pools, which the pools of a process share.
  * Callers    the pool's threads and fetchers; the iterator's.
  * Blocking   on storage, as sn_read.h says, without the pool's mutex.
- * Ordering   the pool's mutex is held in every call but sn_early_begin(), _adopt(), _bring() and _brought(), which take it,
- *            and sn_early_free(). What sn_pools counts is a hint, and relaxed.
+ * Ordering   the pool's mutex is held in every call but sn_early_begin(), _bring() and _brought(), which take it, and
+ *            sn_early_free(). What sn_pools counts is a hint, and relaxed.
  * Fork       a child counts its own pools only.
  */
 #ifndef SN_EARLY_H
@@ -17,21 +17,19 @@
 
 #include "sn_threads.h"
 
-/* From now on, until it is adopted, the pool is early. Nothing was submitted to it yet. */
+/* The pool is early. Nothing was submitted to it yet. */
 void sn_early_begin(sn_pool *pool);
 
-/* The epoch has begun: the pool gives way no more, and brings no more files. */
-void sn_early_adopt(sn_pool *pool);
-
 /* Once its batches need no thread, bring the files of these samples into the page cache, in this order, until that were so
- * many bytes. The context outlives the pool. 0; -ENOMEM. */
+ * many bytes. The context outlives the pool. What it was to bring before is forgotten. 0; -ENOMEM. */
 int sn_early_bring(sn_pool *pool, const sn_context *context, const uint32_t *samples, uint32_t n, uint64_t bytes);
 
 /* Whether there is something to do, and it is to be left until another pool has no task that nobody has taken. */
 int sn_early_gives_way(const sn_pool *pool);
 
-/* Sleep before asking that again: a few milliseconds, or until the condition is signalled. */
-void sn_early_pause(sn_pool *pool, pthread_cond_t *condition);
+/* Sleep before asking that again: a few milliseconds, or until the condition is signalled, or until this moment of
+ * CLOCK_MONOTONIC, in nanoseconds. */
+void sn_early_pause(sn_pool *pool, pthread_cond_t *condition, uint64_t until_ns);
 
 /* Whether files are to be brought. */
 static inline int sn_early_has_files(const sn_pool *pool)

@@ -254,7 +254,7 @@ static void *work(void *argument)
         } else if (pool->ending) {
             break;
         } else if (gives_way) {
-            sn_early_pause(pool, &pool->work);
+            sn_early_pause(pool, &pool->work, UINT64_MAX);
         } else if (sn_early_has_files(pool)) {
             sn_early_bring_one(pool, self);
         } else if (pool->ahead.reading) {

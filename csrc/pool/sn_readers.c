@@ -63,7 +63,7 @@ static void *read_ahead(void *argument)
         sn_batch_item *place = gives_way ? NULL : claim_read(pool);
         if (!place) {
             if (gives_way)
-                sn_early_pause(pool, &pool->reads);
+                sn_early_pause(pool, &pool->reads, UINT64_MAX);
             else if (sn_early_has_files(pool) && pool->early.bringing < pool->ahead.readers)
                 sn_early_bring_one(pool, self);
             else
@@ -240,16 +240,15 @@ int sn_pool_ends(sn_pool *pool)
 
 int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
 {
-    struct timespec deadline = sn_time_at(sn_now_ns() + (uint64_t)timeout_ms * 1000000);
-    int rc = SN_BUSY, is_late = 0;
+    uint64_t until = sn_now_ns() + (uint64_t)timeout_ms * 1000000;
+    struct timespec deadline = sn_time_at(until);
+    int rc = SN_BUSY;
 
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        int gives_way = sn_early_gives_way(pool) && !pool->ending;
+        int gives_way = sn_early_gives_way(pool);
         sn_batch_item *place = pool->ending || gives_way ? NULL : claim_read(pool);
-        if (gives_way) {
-            sn_early_pause(pool, &pool->reads);
-        } else if (place) {
+        if (place) {
             const sn_context *context = place->batch->context;
             place->stage = SN_READING;
             sn_readahead_began(&pool->ahead);
@@ -265,10 +264,12 @@ int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
         } else if (pool->ending) {
             rc = SN_E_CLOSED;
             break;
-        } else if (is_late) {
+        } else if (sn_now_ns() >= until) {
             break;
+        } else if (gives_way) {
+            sn_early_pause(pool, &pool->reads, until);
         } else {
-            is_late = pthread_cond_timedwait(&pool->reads, &pool->mutex, &deadline) != 0;
+            pthread_cond_timedwait(&pool->reads, &pool->mutex, &deadline);
         }
     }
     pthread_mutex_unlock(&pool->mutex);

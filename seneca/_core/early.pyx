@@ -8,12 +8,11 @@ from seneca._core.member cimport Member, sn_member_coming
 from seneca._core.pool cimport Batch, Stream, sn_context, sn_pool
 from seneca._core.segment cimport Segment, sn_hints_without_payload
 
-__all__ = ["adopt", "begin", "bring", "brought", "coming", "ctimes"]
+__all__ = ["begin", "bring", "brought", "coming", "ctimes", "stop"]
 
 
 cdef extern from "pool/sn_early.h" nogil:
     void sn_early_begin(sn_pool *pool)
-    void sn_early_adopt(sn_pool *pool)
     int sn_early_bring(sn_pool *pool, const sn_context *context, const uint32_t *samples, uint32_t n, uint64_t bytes)
     uint32_t sn_early_brought(sn_pool *pool)
 
@@ -22,12 +21,6 @@ def begin(Stream stream not None):
     """Make a stream of which nothing was drawn an early one: it gives way to the other streams of the process."""
     with stream.lock:
         sn_early_begin(stream.open())
-
-
-def adopt(Stream stream not None):
-    """The epoch has begun: the stream gives way no more, and brings no more files."""
-    with stream.lock:
-        sn_early_adopt(stream.open())
 
 
 def coming(Member member not None, uint32_t n, Segment segment=None):
@@ -62,6 +55,14 @@ def bring(Stream stream not None, samples, uint64_t n_bytes):
         rc = sn_early_bring(stream.open(), &stream.context, &wanted[0], <uint32_t>len(samples), n_bytes)
     if rc != 0:
         raise MemoryError()
+
+
+def stop(Stream stream not None):
+    """Bring no more files."""
+    cdef uint32_t nothing = 0
+    with stream.lock:
+        if sn_early_bring(stream.open(), &stream.context, &nothing, 0, 0) != 0:
+            raise MemoryError()
 
 
 def brought(Stream stream not None):

@@ -48,6 +48,8 @@ logger = logging.getLogger("seneca.epochs")  # the name that users filter by
 
 MOST_BYTES = 256 << 20  # of files that are brought into the page cache
 MOST_FILES = 32_768  # of these
+LEAST_NEW = 0.5  # of the samples of the first batches: so many are not kept in the cache
+REPEATED = 2  # epochs, after which a third is likely enough for requests to servers, which may cost money
 SHARE_OF_FREE = 4  # batches take at most one of so many parts of the free memory, and files as well
 MOST_DRAWS = 16  # that are tried, to find how many numbers were drawn in a gap
 FIRST_DRAWS = 1  # an iterator of another loader, which validates, draws one number
@@ -68,7 +70,7 @@ class Begun(NamedTuple):
 
     def draws(self, draws: dict[str, Any], n_samples: int) -> dict[str, Any]:
         """What a :class:`Member` needs of the order, after these batches; see :meth:`PlannedOrder.draws`."""
-        if draws["own_seed"] and self.own_seed:
+        if self.own_seed and draws["own_seed"]:
             draws = draws | {"own_seed": self.own_seed}
         if not self.batches:
             return draws
@@ -101,7 +103,6 @@ class Early:
         support, remote = inputs.support, inputs.remote
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
-        self.seen = None if remote is None else files.seen()
         draws = source.draws(pipeline.augmented_fingerprint)
         self.own_seed: int = draws["own_seed"]
         if self.own_seed:
@@ -139,18 +140,23 @@ class Early:
         fetchers = None if objects is None else Fetchers(self.stream, objects, remote is not None)
         self.end = finalize(self, _end, self.stream, fetchers, order=FIRST)
         early.begin(self.stream)
-        self.batches: list[tuple[Batch, Any, int]] = []
+        segment = None if inputs.cache is None else inputs.cache.segment
+        wanted = source.batch_size * batches
+        if len(early.coming(member, wanted, segment)) < LEAST_NEW * min(wanted, member.left):
+            batches = 0  # the cache has most of them
+        self.batches: list[_Batch] = []
         for _ in range(min(batches, source.plan.batches)):
             size = min(source.batch_size, member.left)
             buffer = buffers(size)
             batch = self.stream.draw(*buffer.arrays)
             if batch is None:
                 break
-            self.batches.append((batch, buffer, size))
+            # What other hosts have left is of the files as they were when these were last asked.
+            known = None if remote is None else files.ctimes(batch.indices, now=False)
+            self.batches.append(_Batch(batch, buffer, size, known))
         if fetchers is not None:
             fetchers.start()
         elif remote is None:
-            segment = None if inputs.cache is None else inputs.cache.segment
             coming = early.coming(member, MOST_FILES, segment)
             early.bring(self.stream, coming, min(MOST_BYTES, free_memory() // SHARE_OF_FREE))
 
@@ -158,34 +164,45 @@ class Early:
         """What of it is prepared, if the epoch of ``source`` begins like it; else nothing."""
         if not (_plans_alike(self.source.plan, source.plan) and _prepare_alike(self.inputs, inputs)):
             return Begun(own_seed=self.own_seed)
-        early.adopt(self.stream)
+        early.stop(self.stream)
         batches = []
-        for batch, buffer, size in self.batches:
-            if not batch.wait(0) or not self._is_of_now(batch, inputs):
+        for one in self.batches:
+            if not one.batch.wait(0) or not _is_of_now(one, inputs):
                 break
-            batches.append(UnderWay(batch, buffer, size))
+            batches.append(UnderWay(one.batch, one.buffer, one.size))
             batches[-1].owner = self
-        samples = [one.batch.indices for one in batches if one.batch is not None]
+        samples = [one.batch.indices for one in self.batches[: len(batches)]]
+        self.batches = []  # their memory is used again once the training loop has let go of it
         return Begun(tuple(batches), np.concatenate([*samples, np.empty(0, np.uint32)]), self.own_seed)
 
-    def _is_of_now(self, batch: Batch, inputs: Inputs) -> bool:
-        """Whether no file has changed since the batch was made of it.
 
-        The epoch has just asked all files for their state, if it shares anything. If it does not, these few
-        are asked here.
-        """
-        files, options = inputs.support.files, inputs.options
-        assert files is not None
-        if files.objects() is not None:
-            return True  # what is listed does not change
-        if self.seen is not None:
-            return alike(tuple(self.seen), tuple(files.seen()))  # other hosts may have read the file
-        if options.verify_files == "run":
-            return True
-        try:
-            return np.array_equal(early.ctimes(batch), files.ctimes(batch.indices, now=options.cache is None))
-        except OSError:
-            return False
+class _Batch(NamedTuple):
+    """A batch that was begun early, its memory, and how many samples it has room for.
+
+    ``ctimes``: those of its files before they were read; None: those who read them have noted theirs.
+    """
+
+    batch: Batch
+    buffer: Any
+    size: int
+    ctimes: np.ndarray | None
+
+
+def _is_of_now(one: _Batch, inputs: Inputs) -> bool:
+    """Whether no file has changed since a batch was made of it.
+
+    The epoch has just asked all files for their state, if it shares anything. If it does not, these few are
+    asked here.
+    """
+    files, options = inputs.support.files, inputs.options
+    assert files is not None
+    if files.objects() is not None or options.verify_files == "run":
+        return True  # the user says that no file changes; what a bucket has listed does not
+    read = early.ctimes(one.batch) if one.ctimes is None else one.ctimes
+    try:
+        return np.array_equal(read, files.ctimes(one.batch.indices, now=options.cache is None))
+    except OSError:
+        return False
 
 
 def _end(stream: Stream, fetchers: Fetchers | None) -> None:
@@ -200,6 +217,7 @@ class Gap:
     def __init__(self) -> None:
         self._early: Early | None = None
         self._owner = os.getpid()
+        self._ended = 0  # epochs
         self._others: weakref.ref[Early] | None = None  # was in the way of an earlier gap
         self._generator: torch.Tensor | None = None  # the state of torch's global one when the epoch ended
         self._draws: int | None = FIRST_DRAWS  # from it in a gap; None: nobody knows
@@ -233,11 +251,10 @@ class Gap:
         if progress.resumed is None and isinstance(source, PlannedOrder):
             begun = taken.begun(source, inputs)
         logger.debug(
-            "epoch %d: %d batches were begun before it, and %d files brought; %d batches are used",
-            taken.source.plan.number,
-            len(taken.batches),
-            early.brought(taken.stream),
+            "epoch %d begins with %d batches that were prepared before it, and %d files were brought besides",
+            progress.number,
             len(begun.batches),
+            early.brought(taken.stream),
         )
         if not begun.batches:
             taken.end()
@@ -266,7 +283,10 @@ class Gap:
         self.drop()
         self._owner = os.getpid()
         self._generator = torch.get_rng_state()
-        if not self._may_begin():
+        self._ended += 1
+        assert inputs.support.files is not None
+        is_fetched = inputs.support.files.objects() is not None
+        if (is_fetched and self._ended < REPEATED) or not self._may_begin():
             return
         try:
             source, is_seed_known = self._foresee(loader, inputs, seed)

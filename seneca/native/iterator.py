@@ -135,8 +135,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             counts=self._session.counts,
             begun=begun.batches,
         )
-        counts = self._session.counts
-        counts.early += len(begun.samples)
+        self._session.counts.early += len(begun.samples)
         if loader.num_workers > 0 and inputs.is_planned:
             self._begin_next = functools.partial(
                 _begin_next,
@@ -146,7 +145,6 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
                 buffers,
                 seed=int(self._base_seed) if loader.persistent_workers else None,
                 batches=ahead + 1,
-                before=(counts.served["storage"], counts.delivered),
             )
         self._begin_control(
             Jobs(
@@ -399,20 +397,15 @@ def _begin_next(
     *,
     seed: int | None,
     batches: int,
-    before: tuple[int, int],
 ) -> None:
     """Begin to prepare the epoch after one that has ended, unless the loader is gone.
 
-    If most samples of that epoch came from the cache, the next one finds them there.
-
     Args:
         loader: The loader, which an iterator does not keep alive.
-        before: How many samples had come from storage, and how many were delivered, before that epoch.
         gap, inputs, buffers, session, seed, batches: See :meth:`Gap.open`.
     """
-    following, counts = loader(), session.counts
-    from_storage, delivered = counts.served["storage"] - before[0], counts.delivered - before[1]
-    if following is not None and 2 * from_storage >= delivered:
+    following = loader()
+    if following is not None:
         threads = 1 if session.cores is None else max(1, session.cores.threads)
         gap.open(following, inputs, buffers, seed=seed, threads=threads, batches=batches)
 

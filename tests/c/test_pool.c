@@ -7,7 +7,8 @@
  *       with threads that hang in a read and come back when the others have gone on; the number of
  *       threads that prepare changes; in every other epoch storage is slow, and files are read ahead;
  *       three iterators' files are external: threads of the test fetch them, and some come back too late;
- *       one iterator is given its samples, at random and some of them often; for one the ctimes of all files have moved
+ *       one iterator is given its samples, at random and some of them often; for one the ctimes of all files have moved;
+ *       two begin their epochs early: they give way to the others, bring files, and deliver what is complete
  *
  * What is prepared for others is made with its maker's numbers: such a copy has to be what one of the
  * other jobs makes in one of its epochs.
@@ -23,6 +24,7 @@
 #include "check.h"
 #include "pictures.h"
 #include "plans.h"
+#include "pool/sn_early.h"
 #include "pool/sn_pool.h"
 #include "shm/sn_row.h"
 
@@ -43,6 +45,7 @@
 #define N_TURNS 2     /* so many kinds of draws of one sample it has, by their random numbers */
 #define CHECK_EVERY 3 /* that are served from what is kept */
 #define DOUBTS 0      /* the iterator whose files have new ctimes */
+#define EARLY 5       /* the iterator that begins early, and brings files; so does the next, whose files are external */
 
 enum content { JPEG, DAMAGED, FOR_PILLOW, EMPTY, FOLDER, MISSING };
 
@@ -76,6 +79,7 @@ typedef struct {
     uint64_t offered, accepted, checkable, checks;
     uint64_t suspects, refused;
     uint64_t fetched, joined, void_tickets, late;
+    uint64_t brought, early;
 } counts;
 
 struct stream;
@@ -96,6 +100,7 @@ typedef struct stream {
     sn_context context;
     sn_batch *under_way[DEPTH];
     uint32_t n_under_way;
+    int is_early;
     sn_offers offers;
     sn_note notes[N_SAMPLES];
     uint32_t until_check;
@@ -119,6 +124,7 @@ static uint64_t path_at[N_SAMPLES];
 static sn_piece pieces[N_SAMPLES]; /* of external containers, which have some neighbours each, and one far away */
 static sn_container containers[N_SAMPLES];
 static _Atomic uint8_t changes[N_SAMPLES];
+static sn_pools pools;
 static pthread_barrier_t all_are_here;
 static counts totals[N_ITERATORS];
 static _Atomic uint32_t is_slow;
@@ -523,9 +529,15 @@ static void open_stream(stream *s, uint32_t epoch)
         s->context.containers = containers;
         s->context.paths = NULL; /* nobody opens them */
     }
-    s->pool = sn_pool_new(who->threads, MOST_THREADS, MAX_PIXELS, NULL);
+    s->pool = sn_pool_new(who->threads, MOST_THREADS, MAX_PIXELS, &pools);
     s->lone = sn_codec_new(MAX_PIXELS);
     CHECK(s->pool && s->lone);
+    s->is_early = who == &iterators[EARLY] || who == &iterators[EARLY + 1];
+    if (s->is_early)
+        sn_early_begin(s->pool);
+    if (who == &iterators[EARLY])
+        CHECK_EQUAL(sn_early_bring(s->pool, &s->context, own, n_own, (uint64_t)1 << sn_rng_below(&s->rng, 20)), 0,
+                    "epoch %u", epoch);
     s->n_under_way = 0;
     memset(s->times, 0, sizeof s->times);
     start_fetchers(s, epoch);
@@ -716,6 +728,7 @@ static void drop(stream *s, sn_batch *batch)
  * thread hangs what it has in hand is left to it. */
 static void close_stream(stream *s)
 {
+    s->counts.brought += sn_early_brought(s->pool);
     pthread_mutex_lock(&s->gate);
     s->is_closed = 1;
     pthread_mutex_unlock(&s->gate);
@@ -758,7 +771,10 @@ static void run_epoch(stream *s, uint32_t epoch, int drops, int ends_early)
         if (ends_early && sn_rng_below(&s->rng, 8) == 0)
             return;
         uint32_t at = sn_rng_below(&s->rng, s->n_under_way);
-        if (drops && sn_rng_below(&s->rng, 4) == 0) {
+        /* Others may have more to do than an early pool: what it has not done by now is not waited for. */
+        int is_late = s->is_early && sn_pool_wait(s->pool, s->under_way[at], (int)sn_rng_below(&s->rng, 20)) != 0;
+        s->counts.early += s->is_early && !is_late;
+        if (is_late || (drops && sn_rng_below(&s->rng, 4) == 0)) {
             drop(s, s->under_way[at]);
             retire(s, at);
         } else {
@@ -848,21 +864,25 @@ int main(int argc, char **argv)
         sum.joined += totals[i].joined;
         sum.void_tickets += totals[i].void_tickets;
         sum.late += totals[i].late;
+        sum.brought += totals[i].brought;
+        sum.early += totals[i].early;
     }
     printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", recoded %" PRIu64
            ", decoded %" PRIu64 ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64
            " failed; %" PRIu64 " batches dropped, %" PRIu64 " places unread, %" PRIu64
            " pools left to a thread that hung; %" PRIu64 " read ahead; %" PRIu64 " requests, %" PRIu64
-           " of them for several, %" PRIu64 " too late for their batch, %" PRIu64 " for their pool\n",
+           " of them for several, %" PRIu64 " too late for their batch, %" PRIu64 " for their pool; %" PRIu64
+           " batches complete early, %" PRIu64 " files brought\n",
            sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_RECODED], sum.of[SN_DECODED],
            sum.of[SN_AUGMENTED], sum.staged, sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead,
-           sum.fetched, sum.joined, sum.void_tickets, sum.late);
+           sum.fetched, sum.joined, sum.void_tickets, sum.late, sum.early, sum.brought);
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
     CHECK(sum.unrecoded[SN_UNRECODED_KIND] > 0);
     CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
     CHECK(sum.ahead > 0 && sum.limits > 0);
     CHECK(sum.fetched > 0 && sum.joined > 0 && sum.joined < sum.fetched && sum.void_tickets > 0 && sum.late > 0);
+    CHECK(sum.early > 0 && sum.brought > 0);
     CHECK(sum.accepted > 0 && sum.accepted <= sum.offered);
     CHECK(totals[N_ITERATORS - 1].of[SN_AUGMENTED] > 0 && totals[N_ITERATORS - 1].staged > 0); /* of what it is given */
     CHECK(sum.checks > 0 && sum.checks <= sum.checkable / CHECK_EVERY);

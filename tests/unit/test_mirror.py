@@ -19,6 +19,7 @@ OF_ALL = {
 # Modules that the tests of those that use them show, and that show nothing by themselves.
 WITHOUT = {
     "_core/codes": "what codes mean: the errors in _core/test_segment.py, test_codec_damage.py",
+    "_core/early": "streams of epochs that have not begun: native/test_gap.py, tests/c/test_pool.c",
     "_core/participant": "what members and workers have in common: _core/test_worker.py",
     "_core/plan": "pipelines as C has them: all of _core/test_codec_*.py, transforms/test_pipeline.py",
     "_core/undecoded": "pictures that are left to Pillow: test_loader.py, native/test_fetchers.py",

@@ -191,6 +191,10 @@ def test_ctimes_show_which_samples_have_changed(tmp_path):
     files.stat()
     samples, ctimes = files.changed_since(before)
     assert samples.tolist() == [3, 6] and ctimes.tolist() == [files.ctime(3), files.ctime(6)]
+    wanted = np.array([6, 0])
+    move_ctime(files.path_of(6), files.newest_ctime())
+    assert files.ctimes(wanted, now=True).tolist() == [files.ctime(6), files.ctime(0)]
+    assert files.ctimes(wanted, now=False).tolist() == [ctimes[1], files.ctime(0)]
     assert files.newest_ctime() == ctimes.max() and files.seen().name != name
     assert files.fingerprint() == fingerprint
     assert len(files.changed_since(0)[0]) == 8

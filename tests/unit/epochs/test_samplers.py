@@ -9,7 +9,7 @@ import seneca
 from seneca import transforms
 from seneca.epochs.plan import plan_epoch
 from seneca.epochs.progress import EpochProgress
-from seneca.epochs.samplers import Kind, kind_of, seed_of
+from seneca.epochs.samplers import Kind, epoch_of, foreseen, kind_of, seed_of
 
 COUNT = 24
 
@@ -252,3 +252,45 @@ def test_a_subset_with_repeats_is_delivered_as_it_is(indices, name):
     loader = seneca.DataLoader(DATA, 2, sampler=SubsetRandomSampler(indices), cache=name)
     got = [int(i) for (batch,) in loader for i in batch]
     assert sorted(got) == sorted(index % COUNT for index in indices)
+
+
+# What a sampler will yield
+
+
+def copied(generator):
+    copy = torch.Generator()
+    return copy.set_state((generator or torch.default_generator).get_state())
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        SequentialSampler(DATA),
+        RandomSampler(DATA),
+        RandomSampler(DATA, generator=torch.Generator().manual_seed(3)),
+        SubsetRandomSampler(range(3, 20)),
+        SubsetRandomSampler(range(3, 20), torch.Generator().manual_seed(3)),
+        DistributedSampler(DATA, num_replicas=3, rank=1),
+    ],
+)
+def test_what_a_sampler_will_yield_is_foreseen_without_a_draw(sampler):
+    torch.manual_seed(5)
+    next(iter(sampler))
+    generators = [torch.default_generator, getattr(sampler, "generator", None) or torch.Generator()]
+    before = [generator.get_state() for generator in generators]
+    expected = list(foreseen(sampler, copied, 1))
+    assert all(map(torch.equal, before, [generator.get_state() for generator in generators]))
+    if isinstance(sampler, DistributedSampler):
+        sampler.set_epoch(1)
+    assert list(sampler) == expected
+
+
+@pytest.mark.parametrize("sampler", [Reversed(DATA), Odd(DATA, num_replicas=3, rank=1), [1, 2]])
+def test_what_samplers_of_the_user_will_yield_nobody_knows(sampler):
+    assert foreseen(sampler, copied, 1) is None
+    assert epoch_of(sampler) is None
+
+
+def test_without_the_generators_state_nobody_knows_a_random_order():
+    assert foreseen(RandomSampler(DATA), lambda generator: None, 1) is None
+    assert list(foreseen(SequentialSampler(DATA), lambda generator: None, 1)) == list(range(COUNT))

@@ -2,15 +2,18 @@
 
 import gc
 import os
+import signal
 import time
 from pathlib import Path
 
 import audited_jobs
 import numpy as np
+import pair_folders
 import pytest
 import simplejpeg
 import torch
 from torch.utils.data import DistributedSampler, RandomSampler, Subset, SubsetRandomSampler
+from torchvision_here import torchvision, v2
 
 import seneca
 from seneca import transforms as T
@@ -55,8 +58,8 @@ def prepared(loader):
     if one is None:
         return None
     deadline = time.monotonic() + 60
-    for batch, _, _ in one.batches:
-        while not batch.wait(100):
+    for each in one.batches:
+        while not each.batch.wait(100):
             assert time.monotonic() < deadline
     return len(one.batches)
 
@@ -238,7 +241,7 @@ def fewer_samples(loader, pictures):
 
 
 def a_file_in_the_place_of_another(loader, pictures):
-    path = Path(loader.dataset.samples[int(loader._gap._early.batches[0][0].indices[0])][0])
+    path = Path(loader.dataset.samples[int(loader._gap._early.batches[0].batch.indices[0])][0])
     status = path.stat()
     pixels = np.random.default_rng(5).integers(0, 256, (24, 30, 3), np.uint8)
     path.write_bytes(simplejpeg.encode_jpeg(pixels, 80))
@@ -293,7 +296,7 @@ def test_only_batches_whose_files_are_the_same_are_used(pictures, name, shares):
     epoch(loader)
     assert prepared(loader) == 3
     validate()
-    Path(loader.dataset.samples[int(loader._gap._early.batches[1][0].indices[2])][0]).chmod(0o600)
+    Path(loader.dataset.samples[int(loader._gap._early.batches[1].batch.indices[2])][0]).chmod(0o600)
     epoch(loader)
     assert loader.stats()["early"] == 4
 
@@ -306,12 +309,12 @@ def test_batches_that_are_not_complete_are_left_to_the_epoch(pictures, monkeypat
     second = loader._gap._early.batches[1]
 
     class Late:
-        indices = second[0].indices
+        indices = second.batch.indices
 
         def wait(self, timeout_ms):
             return False
 
-    loader._gap._early.batches[1] = (Late(), *second[1:])
+    loader._gap._early.batches[1] = second._replace(batch=Late())
     found = epoch(loader)
     assert loader.stats()["early"] == 4
     assert sorted(np.concatenate([indices for *_, indices in found])) == list(range(COUNT))
@@ -395,10 +398,12 @@ def test_the_cache_can_be_closed_in_the_gap(pictures, name):
 
 def test_if_most_is_kept_nothing_is_prepared(pictures, name):
     loader = loader_of(pictures, cache=name, cache_bytes="16MiB")
-    for number in range(3):
+    for _ in range(3):
         epoch(loader)
-        assert (prepared(loader) is None) == (number > 0)
+        assert prepared(loader) == 0
+        assert early.brought(loader._gap._early.stream) == 0
         validate()
+    assert loader.stats()["read_bytes"] == sum(path.stat().st_size for path in pictures.rglob("*.jpg"))
 
 
 def test_exact_copies_are_not_made_in_the_gap(pictures, name):
@@ -461,12 +466,61 @@ def test_the_batches_of_others_come_first(pictures):
     loader = loader_of(pictures)
     epoch(loader)
     waiting = loader._gap._early
-    assert not waiting.batches[0][0].wait(50)
+    assert not waiting.batches[0].batch.wait(50)
     assert early.brought(waiting.stream) == 0
     next(other)
     assert prepared(loader) == 3
     while early.brought(waiting.stream) < COUNT - 12:
         time.sleep(0.001)
+
+
+def test_a_job_that_is_killed_in_the_gap_takes_nothing_from_others(pictures, name, tmp_path, monkeypatch):
+    monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "audit"))
+    shared = {"cache": name, "cache_bytes": "64KiB"}
+    come, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            torch.set_num_threads(1)
+            killed = loader_of(pictures, **shared, job="killed")
+            epoch(killed)
+            os.write(told, bytes([prepared(killed)]))
+            time.sleep(300)
+        finally:
+            os._exit(1)
+    assert os.read(come, 1) == bytes([3])
+    other = loader_of(pictures, **shared, job="other")
+    epoch(other)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    for _ in range(2):
+        epoch(other)
+    report = check(tmp_path / "audit")
+    assert report.violations == []
+    assert (report.epochs, report.incomplete, report.samples) == (4, 0, 4 * COUNT)
+    os.close(come)
+    os.close(told)
+
+
+def test_pairs_are_prepared_with_their_masks(tmp_path, monkeypatch):
+    (tmp_path / "pairs").mkdir()
+    folders = pair_folders.make_pairs(tmp_path / "pairs", COUNT)
+    to_floats = v2.ToDtype({torchvision.tv_tensors.Mask: torch.int64, "others": torch.float32}, scale=True)
+    steps = v2.Compose([v2.ToImage(), v2.RandomResizedCrop(16), v2.RandomHorizontalFlip(), to_floats])
+    runs = []
+    for uses_gap in (True, False):
+        if not uses_gap:
+            monkeypatch.setattr(gap.Early, "begun", lambda *_: gap.NOTHING_EARLY)
+        torch.manual_seed(1)
+        loader = loader_of(None, dataset=seneca.SegmentationFolder(*folders, steps))
+        batches = []
+        for _ in range(2):
+            batches += [(pictures.clone(), masks.clone()) for pictures, masks in loader]
+            prepared(loader)
+            validate()
+        runs.append(batches)
+        assert loader.stats()["early"] == (12 if uses_gap else 0)
+    assert all(torch.equal(a, b) and torch.equal(c, d) for (a, c), (b, d) in zip(*runs, strict=True))
 
 
 def test_the_audit_finds_each_sample_once(pictures, name, tmp_path, monkeypatch):
