@@ -59,6 +59,15 @@ void sn_early_begin(sn_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+void sn_early_go_on(sn_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    pool->early.is_early = 0;
+    pthread_cond_broadcast(&pool->work);
+    pthread_cond_broadcast(&pool->reads);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 int sn_early_bring(sn_pool *pool, const sn_context *context, const uint32_t *samples, uint32_t n, uint64_t bytes)
 {
     uint32_t *own = malloc((n ? n : 1) * sizeof *own);

@@ -8,8 +8,8 @@
  * Lives in   private memory: the pool's, and sn_pools, which the pools of a process share.
  * Callers    the pool's threads and fetchers; the iterator's.
  * Blocking   on storage, as sn_read.h says, without the pool's mutex.
- * Ordering   the pool's mutex is held in every call but sn_early_begin(), _bring() and _brought(), which take it, and
- *            sn_early_free(). What sn_pools counts is a hint, and relaxed.
+ * Ordering   the pool's mutex is held in every call but sn_early_begin(), _bring(), _go_on() and _brought(), which take it,
+ *            and sn_early_free(). What sn_pools counts is a hint, and relaxed.
  * Fork       a child counts its own pools only.
  */
 #ifndef SN_EARLY_H
@@ -23,6 +23,9 @@ void sn_early_begin(sn_pool *pool);
 /* Once its batches need no thread, bring the files of these samples into the page cache, in this order, until that were so
  * many bytes. The context outlives the pool. What it was to bring before is forgotten. 0; -ENOMEM. */
 int sn_early_bring(sn_pool *pool, const sn_context *context, const uint32_t *samples, uint32_t n, uint64_t bytes);
+
+/* Its epoch has begun, with all its batches: it gives way no more, and brings the files that are left to be brought. */
+void sn_early_go_on(sn_pool *pool);
 
 /* Whether there is something to do, and it is to be left until another pool has no task that nobody has taken. */
 int sn_early_gives_way(const sn_pool *pool);

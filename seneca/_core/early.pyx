@@ -8,12 +8,13 @@ from seneca._core.member cimport Member, sn_member_coming
 from seneca._core.pool cimport Batch, Stream, sn_context, sn_pool
 from seneca._core.segment cimport Segment, sn_hints_without_payload
 
-__all__ = ["begin", "bring", "brought", "coming", "ctimes", "stop"]
+__all__ = ["begin", "bring", "brought", "coming", "ctimes", "go_on", "stop"]
 
 
 cdef extern from "pool/sn_early.h" nogil:
     void sn_early_begin(sn_pool *pool)
     int sn_early_bring(sn_pool *pool, const sn_context *context, const uint32_t *samples, uint32_t n, uint64_t bytes)
+    void sn_early_go_on(sn_pool *pool)
     uint32_t sn_early_brought(sn_pool *pool)
 
 
@@ -55,6 +56,12 @@ def bring(Stream stream not None, samples, uint64_t n_bytes):
         rc = sn_early_bring(stream.open(), &stream.context, &wanted[0], <uint32_t>len(samples), n_bytes)
     if rc != 0:
         raise MemoryError()
+
+
+def go_on(Stream stream not None):
+    """The epoch has begun with all its batches: it gives way no more, and brings the files that are left to be brought."""
+    with stream.lock:
+        sn_early_go_on(stream.open())
 
 
 def stop(Stream stream not None):

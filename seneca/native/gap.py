@@ -18,6 +18,7 @@ At most one loader of a process works for its next epoch. The threads of all oth
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import math
 import os
@@ -62,11 +63,13 @@ class Begun(NamedTuple):
         batches: Its first batches, which are complete.
         samples: Theirs, uint32.
         own_seed: See :class:`Member`; 0: none was chosen.
+        early: What prepared the batches, and brings more files. It stays until the end of the epoch.
     """
 
     batches: tuple[UnderWay, ...] = ()
     samples: np.ndarray = np.empty(0, np.uint32)
     own_seed: int = 0
+    early: Early | None = None
 
     def draws(self, draws: dict[str, Any], n_samples: int) -> dict[str, Any]:
         """What a :class:`Member` needs of the order, after these batches; see :meth:`PlannedOrder.draws`."""
@@ -164,16 +167,19 @@ class Early:
         """What of it is prepared, if the epoch of ``source`` begins like it; else nothing."""
         if not (_plans_alike(self.source.plan, source.plan) and _prepare_alike(self.inputs, inputs)):
             return Begun(own_seed=self.own_seed)
-        early.stop(self.stream)
-        batches = []
-        for one in self.batches:
-            if not one.batch.wait(0) or not _is_of_now(one, inputs):
-                break
-            batches.append(UnderWay(one.batch, one.buffer, one.size))
-            batches[-1].owner = self
-        samples = [one.batch.indices for one in self.batches[: len(batches)]]
+        good = list(
+            itertools.takewhile(lambda one: one.batch.wait(0) and _is_of_now(one, inputs), self.batches)
+        )
+        if len(good) == len(self.batches):
+            early.go_on(self.stream)
+        elif good:
+            early.stop(self.stream)  # what it has under way is given up
+        else:
+            return Begun(own_seed=self.own_seed)
         self.batches = []  # their memory is used again once the training loop has let go of it
-        return Begun(tuple(batches), np.concatenate([*samples, np.empty(0, np.uint32)]), self.own_seed)
+        batches = tuple(UnderWay(one.batch, one.buffer, one.size) for one in good)
+        samples = np.concatenate([np.empty(0, np.uint32), *(one.batch.indices for one in good)])
+        return Begun(batches, samples, self.own_seed, self)
 
 
 class _Batch(NamedTuple):
@@ -256,7 +262,7 @@ class Gap:
             len(begun.batches),
             early.brought(taken.stream),
         )
-        if not begun.batches:
+        if begun.early is None:
             taken.end()
         return begun
 

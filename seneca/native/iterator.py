@@ -135,6 +135,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             counts=self._session.counts,
             begun=begun.batches,
         )
+        self._early = begun.early
         self._session.counts.early += len(begun.samples)
         if loader.num_workers > 0 and inputs.is_planned:
             self._begin_next = functools.partial(
@@ -277,6 +278,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             if self._recorder is not None and isinstance(end, StopIteration):
                 self._recorder.out_of_turn = self._prefetcher.out_of_turn
             self._close()
+            self._early = None  # and what it has not done is not needed
             self._in_hand = 0
             if isinstance(end, pool.StreamClosed):
                 self._progress.recorder = None  # half-way

@@ -101,7 +101,6 @@ class UnderWay:
         self.indices: np.ndarray | None = None  # its good samples, once it is complete
         self.failed: dict[int, Exception] = {}  # errors by position, while it is completed
         self.failures: list[Exception] = []
-        self.owner: Any = None  # which ends what prepares it once nobody needs it
 
 
 class Prefetcher:
