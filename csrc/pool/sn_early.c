@@ -5,9 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../base/sn_children.h"
 #include "sn_read.h"
 
-#define PAUSE_NS 3000000u /* nobody signals that another pool has nothing left to be taken */
+#define ASK_NS 50000000u   /* so often children are asked what they have read */
+#define MUCH_BYTES 131072u /* in that time: more than messages between idle processes have */
+#define PAUSE_NS 3000000u  /* nobody signals that another pool has nothing left to be taken */
 
 /* The upper half is the process, because a forked child has a copy of the number and none of the pools. */
 static uint32_t busy_pools(const sn_pools *pools, pid_t process)
@@ -38,10 +41,26 @@ void sn_early_note_queue(sn_pool *pool)
     count(pool->pools, pool->owner, is_busy ? 1 : UINT32_MAX); /* that is -1 */
 }
 
-int sn_early_gives_way(const sn_pool *pool)
+/* Whether children have read much lately. */
+static int children_read(sn_early *early)
 {
-    return pool->early.is_early && (pool->first || sn_early_has_files(pool)) && pool->pools &&
-           busy_pools(pool->pools, pool->owner) > 0;
+    uint64_t now = sn_now_ns();
+
+    if (now - early->asked_ns >= ASK_NS) {
+        uint64_t bytes = sn_children_read();
+        if (early->asked_ns && bytes > early->children_read + MUCH_BYTES)
+            early->children_until_ns = now + 2 * ASK_NS;
+        early->children_read = bytes;
+        early->asked_ns = now;
+    }
+    return now < early->children_until_ns;
+}
+
+int sn_early_gives_way(sn_pool *pool)
+{
+    if (!pool->early.is_early || !pool->pools || !(pool->first || sn_early_has_files(pool)))
+        return 0;
+    return children_read(&pool->early) || busy_pools(pool->pools, pool->owner) > 0;
 }
 
 void sn_early_pause(sn_pool *pool, pthread_cond_t *condition, uint64_t until_ns)

@@ -3,7 +3,8 @@
  *
  *   epoch ends --> early: its first batches, then files into the page cache --> the epoch begins with what is complete
  *                    |
- *                    +-- gives way while another pool of the process has a task that nobody has taken
+ *                    +-- gives way while another pool of the process has a task that nobody has taken, and while
+ *                        child processes read, which may be the workers of another loader
  *
  * Lives in   private memory: the pool's, and sn_pools, which the pools of a process share.
  * Callers    the pool's threads and fetchers; the iterator's.
@@ -27,8 +28,8 @@ int sn_early_bring(sn_pool *pool, const sn_context *context, const uint32_t *sam
 /* Its epoch has begun, with all its batches: it gives way no more, and brings the files that are left to be brought. */
 void sn_early_go_on(sn_pool *pool);
 
-/* Whether there is something to do, and it is to be left until another pool has no task that nobody has taken. */
-int sn_early_gives_way(const sn_pool *pool);
+/* Whether there is something to do, and it is to be left until others have less to do. */
+int sn_early_gives_way(sn_pool *pool);
 
 /* Sleep before asking that again: a few milliseconds, or until the condition is signalled, or until this moment of
  * CLOCK_MONOTONIC, in nanoseconds. */

@@ -54,8 +54,9 @@ typedef struct {
     const sn_context *context;
     uint32_t *samples; /* whose files are to be brought into the page cache; owned */
     uint32_t n, next, bringing;
-    uint32_t brought; /* files */
-    uint64_t bytes;   /* that may yet be brought */
+    uint32_t brought;                                    /* files */
+    uint64_t bytes;                                      /* that may yet be brought */
+    uint64_t children_read, asked_ns, children_until_ns; /* see sn_early_gives_way() */
 } sn_early;
 
 struct sn_pool {

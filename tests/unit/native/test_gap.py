@@ -474,6 +474,28 @@ def test_the_batches_of_others_come_first(pictures):
         time.sleep(0.001)
 
 
+def test_children_that_read_come_first(pictures):
+    """They may be the workers of another loader."""
+    pid = os.fork()
+    if pid == 0:
+        with open("/dev/zero", "rb", buffering=0) as zeros:
+            while True:
+                zeros.read(1 << 20)
+    try:
+        other = iter(loader_of(pictures, num_workers=0))
+        other._begin()
+        other._prefetcher._draw()  # holds up what follows until it has seen the child read
+        loader = loader_of(pictures)
+        epoch(loader)
+        time.sleep(0.5)
+        next(other)
+        assert not loader._gap._early.batches[0].batch.wait(100)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert prepared(loader) == 3
+
+
 def test_a_job_that_is_killed_in_the_gap_takes_nothing_from_others(pictures, name, tmp_path, monkeypatch):
     monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "audit"))
     shared = {"cache": name, "cache_bytes": "64KiB"}
