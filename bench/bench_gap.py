@@ -113,8 +113,8 @@ def print_run(name: str, found: dict[str, Any], *, as_json: bool) -> None:
         print(json.dumps({"loader": name, **found}))
         return
     print(
-        f"{name:6}  run {found['run_s']:6.1f} s   the first batch waits {found['first_wait_s']:5.2f} s, the "
-        f"first {FIRST} {found['first_20_wait_s']:5.2f} s, all {found['wait_s']:5.2f} s   early {found['early']}"
+        f"{name:6}  run {found['run_s']:6.1f} s   waits: first batch {found['first_wait_s']:5.2f} s, first "
+        f"{FIRST} {found['first_20_wait_s']:5.2f} s, all {found['wait_s']:5.2f} s   early {found['early']}"
     )
 
 
