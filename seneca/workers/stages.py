@@ -50,21 +50,20 @@ COUNTERS = (
 AT = {name: place for place, name in enumerate(COUNTERS)}  # the place of each counter in the counts
 
 
-ENOUGH = 64  # items of a kind, before it is said how long they take
+ENOUGH = 1000  # items of a kind, before it is said how long they take: fewer vary too much
 
 
 def is_quicker_made(terms: Terms, counts: np.ndarray) -> bool:
     """Whether a whole item takes less time to make than a copy of it takes to stage and to take.
 
-    If it does, two jobs that share items are slower than two that do not. Exact copies are shared
-    nevertheless, because other jobs wait for them. Making counts by wall-clock time, because it may wait for
-    storage; copies count by CPU time.
+    If it does, two jobs that share items are slower than two that do not. Making counts by wall-clock time,
+    because it may wait for storage; copies count by CPU time.
 
     Args:
         terms: By which items are made.
         counts: The counters of one process, or the sums of several.
     """
-    if terms.exact or terms.stages.decoded:
+    if terms.always or terms.stages.decoded:
         return False
     made, staged, taken = (int(counts[AT[name]]) for name in ("prepared", "staged", "augmented"))
     if min(made, staged, taken) < ENOUGH:

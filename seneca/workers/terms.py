@@ -39,6 +39,8 @@ class Terms:
         exact: Whether each sample's random numbers are named by the seed and the number of the epoch, so that
             all jobs make the same copies.
         own_generator: Whether the dataset has a random generator of its own, which nobody else can set.
+        always: Whether copies are shared whatever they cost: exact ones, because other jobs wait for them,
+            and those for which the user gave a split.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Terms:
     own: np.ndarray | None
     exact: bool = False
     own_generator: bool = False
+    always: bool = False
 
     @classmethod
     def of(cls, support: Support, options: Options) -> Terms | None:
@@ -76,6 +79,7 @@ class Terms:
             own=support.own,
             exact=is_exact,
             own_generator=support.made_of is not None and support.made_of.own_generator,
+            always=is_exact or options.split != "auto",
         )
 
     # What the cache asks a dataset for.

@@ -22,7 +22,6 @@ import numpy as np
 import torch
 
 import seneca
-from seneca.workers import stages
 
 BATCH = 20
 MORE = 1_000_000  # what differing items have more
@@ -157,7 +156,6 @@ def _job(pair: Pair, name: str, cache: str, together: Any, pipe: Any) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(os.getpid())
-    stages.ENOUGH = 2**62  # items that cost nothing are shared all the same
     chosen = random.Random(pair.seed).sample(range(pair.samples), pair.differing)
     differing = frozenset(chosen if name == "B" else ())
     with tempfile.TemporaryDirectory() as folder:
@@ -170,7 +168,7 @@ def _job(pair: Pair, name: str, cache: str, together: Any, pipe: Any) -> None:
             num_workers=pair.workers,
             cache=cache,
             cache_bytes="32MiB",
-            split="0-100-0" if pair.staged else "auto",
+            split="0-100-0" if pair.staged else "0-0-100",  # given: items that cost nothing are shared too
             check_every="first" if pair.first else 256,
         )
         given = Given([], [], 0)
