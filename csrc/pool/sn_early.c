@@ -10,7 +10,7 @@
 
 #define ASK_NS 50000000u   /* so often children are asked what they have read */
 #define MUCH_BYTES 131072u /* in that time: more than messages between idle processes have */
-#define PAUSE_NS 3000000u  /* nobody signals that another pool has nothing left to be taken */
+#define PAUSE_NS 3000000u  /* nobody signals that another pool has nothing left to do */
 
 /* The upper half is the process, because a forked child has a copy of the number and none of the pools. */
 static uint32_t busy_pools(const sn_pools *pools, pid_t process)
@@ -31,9 +31,9 @@ static void count(sn_pools *pools, pid_t process, uint32_t more)
                                                     memory_order_relaxed));
 }
 
-void sn_early_note_queue(sn_pool *pool)
+void sn_early_note_work(sn_pool *pool)
 {
-    int is_busy = pool->pools && pool->first && !pool->early.is_early;
+    int is_busy = pool->pools && pool->unfinished && !pool->early.is_early;
 
     if (is_busy == pool->is_busy)
         return;

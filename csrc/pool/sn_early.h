@@ -3,7 +3,7 @@
  *
  *   epoch ends --> early: its first batches, then files into the page cache --> the epoch begins with what is complete
  *                    |
- *                    +-- gives way while another pool of the process has a task that nobody has taken, and while
+ *                    +-- gives way while another pool of the process has a task that is not done, and while
  *                        child processes read, which may be the workers of another loader
  *
  * Lives in   private memory: the pool's, and sn_pools, which the pools of a process share.
@@ -47,8 +47,8 @@ uint32_t sn_early_brought(sn_pool *pool);
 /* Bring one of them, by this thread. The mutex is not held meanwhile. */
 void sn_early_bring_one(sn_pool *pool, struct sn_thread *self);
 
-/* The queue of a pool has changed: count the pool among those that others give way to, or count it no more. */
-void sn_early_note_queue(sn_pool *pool);
+/* A pool has begun or ended all its work: count it among those that others give way to, or count it no more. */
+void sn_early_note_work(sn_pool *pool);
 
 void sn_early_free(sn_pool *pool);
 

@@ -63,7 +63,6 @@ static void take_off_queue(sn_pool *pool, sn_batch *batch)
         pool->first = batch->following;
     if (pool->last == batch)
         pool->last = before;
-    sn_early_note_queue(pool);
 }
 
 static void put_on_queue(sn_pool *pool, sn_batch *batch)
@@ -81,7 +80,6 @@ static void put_on_queue(sn_pool *pool, sn_batch *batch)
         pool->first = batch;
     if (!at)
         pool->last = batch;
-    sn_early_note_queue(pool);
 }
 
 static int is_for_preparers(const sn_batch_item *place)
@@ -417,6 +415,12 @@ void sn_pool_limit(sn_pool *pool, uint32_t threads)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+void sn_pool_count_unfinished(sn_pool *pool, int more)
+{
+    pool->unfinished += (uint32_t)more;
+    sn_early_note_work(pool);
+}
+
 void sn_pool_submit(sn_pool *pool, sn_batch *batch)
 {
     if (sn_batch_tasks(batch) == 0)
@@ -434,7 +438,7 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
     else
         pool->first = batch;
     pool->last = batch;
-    sn_early_note_queue(pool);
+    sn_pool_count_unfinished(pool, 1);
     pthread_cond_broadcast(&pool->work);
     sn_pool_wake_readers(pool, pool->ahead.reading);
     pthread_mutex_unlock(&pool->mutex);
@@ -546,6 +550,8 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
             batch->finished++;
         }
         batch->claimed = batch->next = sn_batch_tasks(batch);
+        if (batch->finished == sn_batch_tasks(batch))
+            sn_pool_count_unfinished(pool, -1);
     }
     pthread_mutex_unlock(&pool->mutex);
 }

@@ -75,6 +75,7 @@ struct sn_pool {
     int ending;
     sn_batch *first, *last; /* submitted, and with tasks that nobody has claimed */
     uint64_t submitted;
+    uint32_t unfinished; /* batches with a task that is not done */
     sn_readahead ahead;
     int is_all_read; /* no place is left to be read ahead */
     int is_external; /* fetchers read, and no thread of ours */
@@ -113,13 +114,18 @@ static inline void sn_batch_return(sn_batch *batch, uint32_t place)
         batch->next_wanting = place;
 }
 
+/* A batch was submitted, or its last task is done. The mutex is held. */
+void sn_pool_count_unfinished(sn_pool *pool, int more);
+
 /* A task is done. As many as there are copies are not counted as places. */
 static inline void sn_pool_finish_task(sn_pool *pool, sn_batch *batch)
 {
     if (++batch->finished > batch->n_copies && batch->context->progress)
         atomic_fetch_add_explicit(batch->context->progress, 1, memory_order_relaxed);
-    if (batch->finished == sn_batch_tasks(batch))
+    if (batch->finished == sn_batch_tasks(batch)) {
+        sn_pool_count_unfinished(pool, -1);
         pthread_cond_broadcast(&pool->progress);
+    }
 }
 
 #endif

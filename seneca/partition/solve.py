@@ -60,7 +60,7 @@ def solve(
         raise ValueError(f"step is above 0 and at most 1, but got {step!r}")
     jobs = jobs or Jobs()
     shares = shares_grid(step, recoded=_tries_recoded(profile, model))
-    return model.predict(profile, _best(profile, shares, jobs, model), jobs)
+    return model.predict(profile, _best(profile, shares, jobs, model)[0], jobs)
 
 
 def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLENECK) -> Prediction:
@@ -78,7 +78,8 @@ def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLEN
         The prediction, with at least as many samples a second as that of :func:`solve`.
     """
     jobs = jobs or Jobs()
-    split, distance = solve(profile, jobs, model=model).split, 0.005
+    found = solve(profile, jobs, model=model)
+    split, highest, distance = found.split, found.samples_per_s, 0.005
     while distance >= FINEST:
         around = distance * np.arange(-2, 3)
         axes = [split.encoded + around, np.zeros(1), split.decoded + around]
@@ -89,7 +90,7 @@ def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLEN
         shares[np.abs(shares) < FINEST / 10] = 0.0
         inside = shares[np.all((shares >= 0) & (shares <= 1), axis=1)]
         centre = shares_of(split)
-        split = _best(profile, np.concatenate([centre, inside]), jobs, model)
+        split, highest = _best(profile, np.concatenate([centre, inside]), jobs, model, highest)
         distance /= 2
     return model.predict(profile, split, jobs)
 
@@ -119,12 +120,16 @@ def _tries_recoded(profile: Profile, model: Model) -> bool:
     return model.has_recoded and profile.recodable > 0
 
 
-def _best(profile: Profile, shares: np.ndarray, jobs: Jobs, model: Model) -> Split:
+def _best(
+    profile: Profile, shares: np.ndarray, jobs: Jobs, model: Model, highest: float = 0.0
+) -> tuple[Split, float]:
+    """The best of these splits, and the highest rate so far. Rates next to that are equal to it."""
     found = model.estimate(profile, shares, jobs)
-    good = np.flatnonzero(found.samples_per_s >= found.samples_per_s.max() * (1 - EQUAL))
+    highest = max(highest, float(found.samples_per_s.max()))
+    good = np.flatnonzero(found.samples_per_s >= highest * (1 - EQUAL))
     memory = found.memory_bytes[good]
     good = good[memory <= memory.min() * (1 + EQUAL)]
     # The columns by which ties are decided; lexsort() takes the last one first.
     order = (0, 1, 2) if memory.min() < profile.cache_bytes * (1 - EQUAL) else (2, 1, 0)
     encoded, recoded, decoded, augmented = shares[good[np.lexsort(shares[good][:, order].T)[-1]]]
-    return Split(float(encoded), float(decoded), float(augmented), float(recoded))
+    return Split(float(encoded), float(decoded), float(augmented), float(recoded)), highest

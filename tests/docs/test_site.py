@@ -76,7 +76,7 @@ def site(tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.whole_size(shown_by="test_every_entry_is_a_page")
 def test_the_site_is_built_without_warnings(site):
     for name in in_order():
         assert (site / "docs" / f"{name}.html").is_file()
@@ -84,7 +84,7 @@ def test_the_site_is_built_without_warnings(site):
     assert "docs/index.html" in front
 
 
-@pytest.mark.slow
+@pytest.mark.whole_size(shown_by="test_every_entry_is_a_page")
 def test_the_api_has_every_public_name(site):
     text = (site / "docs" / "api.html").read_text()
     others = {"SenecaError", "__version__", "errors", "transforms"}  # a base class, a text, two modules
@@ -94,7 +94,7 @@ def test_the_api_has_every_public_name(site):
     assert [name for name in names if f'id="{name}"' not in text] == []
 
 
-@pytest.mark.slow
+@pytest.mark.whole_size(shown_by="test_every_entry_is_a_page")
 def test_links_out_of_the_folder_lead_to_pages_of_the_site(site):
     text = (site / "docs" / "limits.html").read_text()
     assert 'href="../csrc/README.html"' in text

@@ -12,6 +12,7 @@ from profiles import ROUND, round_profile
 
 from seneca.partition import (
     BOTTLENECK,
+    Cost,
     Jobs,
     Model,
     Reading,
@@ -57,6 +58,27 @@ def test_no_split_of_the_grid_is_better_than_the_solved_one(profile, jobs):
     assert found.samples_per_s >= every.max() * (1 - 2e-6)
     assert refine(profile, jobs).samples_per_s >= found.samples_per_s * (1 - 2e-6)
     assert solve(profile, jobs) == found
+
+
+def test_what_is_refined_is_not_a_little_worse_each_time():
+    """Rates next to the best count as equal to it, in each step; here that added up."""
+    profile = dataclasses.replace(
+        ROUND,
+        samples=137_312,
+        cores=1,
+        cache_bytes=5_045_347,
+        free_memory_bytes=5_045_347,
+        storage=(Reading(1, 1_975_970.0, 0.0),),
+        memory_bytes_per_s=100e6,
+        encoded=Size(386_561.0),
+        decoded=Size(15_970.0),
+        fetch=Cost(1 / 64, 1 / 64),
+        prepare=Cost(7 / 128, 21 / 128),
+        augment=Cost(3 / 64, 9 / 64),
+        batch=Cost(1 / 64, 1 / 64),
+    )
+    jobs = Jobs(batch_size=1, ahead=0, threads=1, reads_ahead=0)
+    assert refine(profile, jobs).samples_per_s >= solve(profile, jobs).samples_per_s * (1 - 2e-6)
 
 
 def test_the_best_split_balances_what_runs_out():

@@ -1,6 +1,6 @@
 """Items that take less time to make than a copy takes to stage and to take are not shared."""
 
-import time
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,16 +43,10 @@ def test_copies_that_others_wait_for_and_items_of_stages_are_shared_whatever_the
 
 
 class Items(torch.utils.data.Dataset):
-    def __init__(self, cost_s):
-        self.cost_s = cost_s
-
     def __len__(self):
         return 400
 
     def __getitem__(self, index):
-        until = time.perf_counter() + self.cost_s
-        while time.perf_counter() < until:
-            pass
         return torch.tensor([index]), index
 
 
@@ -61,9 +55,12 @@ def few_are_enough(monkeypatch):
     monkeypatch.setattr(stages, "ENOUGH", 64)
 
 
-def pair_of_jobs(cost_s, name):
+def pair_of_jobs(name, monkeypatch, *, items_take_ns):
+    """Two jobs, by whose clocks each call that makes items takes so long."""
+    clock = itertools.count(0, items_take_ns) if items_take_ns else itertools.repeat(0)
+    monkeypatch.setattr(stages, "time", SimpleNamespace(perf_counter_ns=clock.__next__, thread_time_ns=int))
     options = {"shuffle": True, "cache": name, "cache_bytes": "4MiB"}
-    return [seneca.DataLoader(Items(cost_s), 8, job=job, **options) for job in "ab"]
+    return [seneca.DataLoader(Items(), 8, job=job, **options) for job in "ab"]
 
 
 def epoch_of(jobs):
@@ -76,9 +73,7 @@ def epoch_of(jobs):
 
 
 def test_jobs_stop_to_share_items_that_cost_nothing(name, few_are_enough, monkeypatch):
-    no_time = SimpleNamespace(perf_counter_ns=int, thread_time_ns=int)
-    monkeypatch.setattr(stages, "time", no_time)  # the clocks of what makes items
-    jobs = pair_of_jobs(0, name)
+    jobs = pair_of_jobs(name, monkeypatch, items_take_ns=0)
     for _ in range(20):
         if epoch_of(jobs) == 0:
             break
@@ -86,7 +81,7 @@ def test_jobs_stop_to_share_items_that_cost_nothing(name, few_are_enough, monkey
     assert "this job makes all items itself" in jobs[0].explain()
 
 
-def test_jobs_go_on_to_share_items_that_cost_something(name, few_are_enough):
-    jobs = pair_of_jobs(0.001, name)
+def test_jobs_go_on_to_share_items_that_cost_something(name, few_are_enough, monkeypatch):
+    jobs = pair_of_jobs(name, monkeypatch, items_take_ns=10**9)
     assert all(epoch_of(jobs) > 0 for _ in range(6))
     assert "this job makes all items itself" not in jobs[0].explain()
