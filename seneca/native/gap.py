@@ -155,7 +155,8 @@ class Early:
             if batch is None:
                 break
             # What other hosts have left is of the files as they were when these were last asked.
-            known = None if remote is None else files.ctimes(batch.indices, now=False)
+            by_ctimes = remote is not None and objects is None
+            known = files.ctimes(batch.indices, now=False) if by_ctimes else None
             self.batches.append(_Batch(batch, buffer, size, known))
         if fetchers is not None:
             fetchers.start()

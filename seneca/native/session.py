@@ -190,6 +190,8 @@ class Session:
         self.remote = remote_cache(options.remote_wanted)
         if self.remote is not None:
             self.remote.begin()
+            if options.cache is None and options.verify_files == "epoch" and support.files is not None:
+                support.files.stat()  # what other hosts have left is of files as they were
         cache, pipeline = self._join(support.files, options), support.pipeline
         if cache is not None and pipeline is not None:
             exchanges = is_planned and options.share == "augmented" and not pipeline.deterministic

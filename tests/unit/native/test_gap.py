@@ -12,6 +12,7 @@ import pair_folders
 import pytest
 import simplejpeg
 import torch
+from gap_loaders import CROP, alike, epoch, loader_of, prepared, used, validate
 from torch.utils.data import DistributedSampler, RandomSampler, Subset, SubsetRandomSampler
 from torchvision_here import torchvision, v2
 
@@ -22,7 +23,6 @@ from seneca.audit.check import check
 from seneca.errors import DecodeError
 from seneca.native import gap
 
-CROP = (T.RandomResizedCrop(16), T.RandomHorizontalFlip())
 COUNT = 48
 
 
@@ -34,60 +34,6 @@ def pictures(tmp_path):
 @pytest.fixture(autouse=True)
 def nothing_waits(monkeypatch):
     monkeypatch.setattr(gap, "_waiting", None)
-
-
-def loader_of(pictures, *, dataset=None, **options):
-    dataset = seneca.ImageFolder(pictures, transform=T.Compose(CROP)) if dataset is None else dataset
-    options = {
-        "batch_size": 4,
-        "shuffle": "sampler" not in options,
-        "num_workers": 1,
-        "cache": None,
-    } | options
-    return seneca.DataLoader(dataset, **options)
-
-
-def epoch(loader):
-    """Pictures, labels and indices of each batch."""
-    return [(pictures.clone(), labels, loader.last_indices.copy()) for pictures, labels in loader]
-
-
-def prepared(loader):
-    """Wait until all that the loader prepares in advance is there; how many batches that is."""
-    one = loader._gap._early
-    if one is None:
-        return None
-    deadline = time.monotonic() + 60
-    for each in one.batches:
-        while not each.batch.wait(100):
-            assert time.monotonic() < deadline
-    return len(one.batches)
-
-
-def validate():
-    """What the iterator of another loader draws."""
-    torch.empty((), dtype=torch.int64).random_()
-
-
-def used(loader, between=validate, epochs=2):
-    """Samples that were prepared in advance and used, in each later epoch. ``between`` runs in the gaps."""
-    found, before = [], 0
-    for number in range(epochs):
-        epoch(loader)
-        if number:
-            found.append(loader.stats()["early"] - before)
-            before = loader.stats()["early"]
-        prepared(loader)
-        if number + 1 < epochs:
-            between()
-    return found
-
-
-def alike(some, others):
-    return len(some) == len(others) and all(
-        torch.equal(a, b) and torch.equal(c, d) and np.array_equal(e, f)
-        for (a, c, e), (b, d, f) in zip(some, others, strict=True)
-    )
 
 
 SAMPLERS = {
@@ -459,7 +405,7 @@ def test_a_loader_that_waits_through_two_epochs_of_another_makes_room(pictures):
 
 
 def test_the_batches_of_others_come_first(pictures):
-    """As long as another iterator of the process has a sample that no thread has taken."""
+    """As long as another iterator of the process has a sample that is not ready."""
     other = iter(loader_of(pictures, num_workers=0))
     other._begin()
     other._prefetcher._draw()  # nobody waits for the batch yet, and no thread prepares it
@@ -472,6 +418,23 @@ def test_the_batches_of_others_come_first(pictures):
     assert prepared(loader) == 3
     while early.brought(waiting.stream) < COUNT - 12:
         time.sleep(0.001)
+
+
+def test_what_a_thread_of_another_iterator_has_in_hand_comes_first(pictures, tmp_path):
+    path = tmp_path / "large.jpg"
+    path.write_bytes(simplejpeg.encode_jpeg(np.zeros((8000, 8000, 3), np.uint8)))
+    large = seneca.PictureList([(str(path), 0)], T.Compose(CROP))
+    loader = loader_of(pictures)
+    epoch(loader)
+    prepared(loader)
+    other = iter(loader_of(pictures, dataset=large, batch_size=1))
+    other._prefetcher._draw()
+    time.sleep(0.02)  # its one thread has taken its one sample
+    epoch(loader)
+    first, others = loader._gap._early.batches[0].batch, other._prefetcher._under_way[0].batch
+    while not first.wait(1):
+        pass
+    assert others.wait(0)
 
 
 def test_children_that_read_come_first(pictures):
