@@ -1,6 +1,6 @@
-"""Several folders of pictures as one: what ``ConcatDataset`` makes of them.
+"""Several folders of pictures, or of sounds, as one: what ``ConcatDataset`` makes of them.
 
-The pictures of all parts are listed one after the other. A part may be a ``Subset``.
+The files of all parts are listed one after the other. A part may be a ``Subset``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import bisect
 import itertools
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from torch.utils.data import ConcatDataset, Subset
@@ -19,12 +19,13 @@ from torch.utils.data import ConcatDataset, Subset
 from seneca._runtime.lazy_list import LazyList
 from seneca.data.files import unchanged
 from seneca.data.pictures import PictureDataset
+from seneca.data.sounds import SoundDataset
 from seneca.data.sources import Samples
 from seneca.data.sources.labels import Labels
 from seneca.transforms._pipeline import NativeTransform, compile_transform
 from seneca.transforms._recognise import recognise
 
-__all__ = ["JoinedFolders", "joined"]
+__all__ = ["JoinedFolders", "JoinedSounds", "joined"]
 
 OPTIONS: dict[str, Any] = {
     "decode": "exact",
@@ -48,18 +49,54 @@ class JoinedFolders(PictureDataset):
         self.root = root
         self.samples: Sequence[tuple[str, Any]] = []
 
+    @staticmethod
+    def options_of(folder: Any) -> tuple[Any, ...] | None:
+        """The options that decide how a picture is made; None: it is not all native."""
+        known = recognise(folder.transform)
+        if not isinstance(known, NativeTransform):
+            return None
+        decode, orientation, max_pixels = (getattr(folder, name, value) for name, value in OPTIONS.items())
+        pipeline = compile_transform(
+            known, decode=decode, apply_orientation=orientation, channels_last=False, max_pixels=max_pixels
+        )
+        return pipeline, getattr(folder, "target_transform", None)
 
-_known: dict[int, tuple[weakref.ref[Any], tuple[Any, ...], JoinedFolders]] = {}
+
+class JoinedSounds(SoundDataset):
+    """The sounds of several folders or lists, which have one transform.
+
+    Args:
+        like: One of them. The others have the same options.
+        root: The folder that contains all of them.
+    """
+
+    def __init__(self, like: SoundDataset, root: str) -> None:
+        super().__init__(like.transform, rate=like.rate, mono=like.mono, channels=like.channels)
+        self.target_transform = like.target_transform
+        self.root = root
+        self.samples = []
+
+    @staticmethod
+    def options_of(sounds: SoundDataset) -> tuple[Any, ...] | None:
+        """The options that decide how a sound is made; None: it is not all native."""
+        if sounds.transform is not None and not isinstance(sounds.transform, NativeTransform):
+            return None
+        return sounds.pipeline(), sounds.target_transform
 
 
-def joined(dataset: Any, is_folder: Callable[[Any], bool]) -> JoinedFolders | None:
-    """The pictures of a ``ConcatDataset``; None: it has other parts, or they differ in more than their files.
+Joined: TypeAlias = "JoinedFolders | JoinedSounds"
+
+_known: dict[int, tuple[weakref.ref[Any], tuple[Any, ...], Joined]] = {}
+
+
+def joined(dataset: Any, kinds: Mapping[type[Joined], Callable[[Any], bool]]) -> Joined | None:
+    """The files of a ``ConcatDataset``; None: it has other parts, or they differ in more than their files.
 
     For a dataset that has not changed this is the same object each time.
 
     Args:
         dataset: Any dataset.
-        is_folder: Says whether a dataset is a folder of pictures.
+        kinds: For what joins datasets of a kind, a function that says whether a dataset is of it.
     """
     if type(dataset) is not ConcatDataset or not dataset.datasets:
         return None
@@ -67,9 +104,10 @@ def joined(dataset: Any, is_folder: Callable[[Any], bool]) -> JoinedFolders | No
         return None  # a part has changed since: torch's indices are not those of the parts any more
     parts = [_without_subsets(part) for part in dataset.datasets]
     folders = [folder for folder, _ in parts]
-    if not all(is_folder(one) and getattr(one, "listing", None) is None for one in folders):
+    kind = next((kind for kind, is_of_it in kinds.items() if all(map(is_of_it, folders))), None)
+    if kind is None or any(getattr(one, "listing", None) is not None for one in folders):
         return None
-    options = [_options_of(one) for one in folders]
+    options = [kind.options_of(one) for one in folders]
     if options[0] is None or any(one != options[0] for one in options[1:]):
         return None
     samples = _samples_of(parts)
@@ -79,7 +117,7 @@ def joined(dataset: Any, is_folder: Callable[[Any], bool]) -> JoinedFolders | No
         root = os.path.commonpath([os.path.abspath(one.root) for one in folders])
         number = id(dataset)
         gone = weakref.ref(dataset, lambda _: _known.pop(number, None))
-        known = _known[number] = gone, key, JoinedFolders(folders[0], root)
+        known = _known[number] = gone, key, kind(folders[0], root)
     whole = known[2]
     if not _are_same(whole.samples, samples):
         whole.samples = samples
@@ -172,15 +210,3 @@ def _without_subsets(part: Any) -> tuple[Any, Sequence[int] | None]:
         indices = part.indices if indices is None else [part.indices[index] for index in indices]
         part = part.dataset
     return part, indices
-
-
-def _options_of(folder: Any) -> tuple[Any, ...] | None:
-    """The options that decide how a picture is made; None: it is not all native."""
-    known = recognise(folder.transform)
-    if not isinstance(known, NativeTransform):
-        return None
-    decode, orientation, max_pixels = (getattr(folder, name, value) for name, value in OPTIONS.items())
-    pipeline = compile_transform(
-        known, decode=decode, apply_orientation=orientation, channels_last=False, max_pixels=max_pixels
-    )
-    return pipeline, getattr(folder, "target_transform", None)

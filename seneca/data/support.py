@@ -20,8 +20,8 @@ import numpy as np
 from torch.utils.data import IterableDataset, Subset
 
 from seneca.data.file_lists import Seen
-from seneca.data.joined import joined
-from seneca.data.kinds import KINDS, pictures
+from seneca.data.joined import JoinedFolders, JoinedSounds, joined
+from seneca.data.kinds import KINDS, pictures, sounds
 from seneca.data.kinds.advice import advice_for
 from seneca.data.kinds.kind import Request, Support, class_name
 from seneca.epochs.dataset_state import has_state
@@ -101,7 +101,7 @@ def _sharable_part(dataset: Any, key: str | None) -> tuple[Any, np.ndarray | Non
         count = length_of(base)
         if count is not None and not _are_samples(own, count):
             return _unshared(base, "the Subset's indices are not each once and within the dataset")
-    base = joined(base, pictures.matches) or base
+    base = joined(base, {JoinedFolders: pictures.matches, JoinedSounds: sounds.matches}) or base
     if length_of(base) is None:
         return _unshared(base, f"{class_name(base)} has no length")
     if len(dataset) == 0:

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from redis_servers import RedisServer, needs_redis
+from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 import seneca
 from seneca import transforms as T
+from seneca.data.support import inspect_dataset
 from seneca.errors import DecodeError
 from seneca.testing import make_sounds
 
@@ -45,6 +48,39 @@ def test_batches_are_the_items_of_the_dataset(folder, workers):
     for ids, sounds, labels in found:
         assert torch.equal(sounds, torch.stack([dataset[index][0] for index in ids]))
         assert labels.tolist() == [dataset.targets[index] for index in ids]
+
+
+def test_folders_and_lists_with_one_transform_are_joined(folder, tmp_path):
+    """As LibriSpeech's parts are."""
+    more = make_sounds(tmp_path / "more", count=10, classes=2, channels=2)
+    crop = T.TimeCrop(4000, center=True)
+    listed = seneca.SoundList(dataset_of(more).samples, crop, rate=8000, mono=True)
+    whole = ConcatDataset([Subset(dataset_of(folder, crop), [5, 20, 2]), listed])
+    loader = seneca.DataLoader(whole, 4, num_workers=2, cache=None)
+    assert loader.explain().startswith("native: JoinedSounds and its transform run in the native core")
+    for (*_, sounds, labels), wanted in zip(taken(loader), DataLoader(whole, 4), strict=True):
+        assert torch.equal(sounds, wanted[0]) and torch.equal(labels, wanted[1])
+
+
+@pytest.mark.parametrize(
+    "name, value", [("rate", 16000), ("mono", False), ("channels", 2), ("transform", None)]
+)
+def test_sounds_that_differ_in_more_than_their_files_are_not_joined(folder, name, value):
+    one, two = dataset_of(folder), dataset_of(folder)
+    setattr(two, name, value)
+    assert inspect_dataset(ConcatDataset([one, two])).name == "opaque"
+
+
+@needs_redis
+def test_other_hosts_hand_out_sounds(folder, tmp_path):
+    dataset = dataset_of(folder, T.TimeCrop(4000))
+    alone = taken(seneca.DataLoader(dataset, 8, cache=None))
+    with RedisServer(tmp_path / "redis") as server:
+        for hits in (0, COUNT):
+            loader = seneca.DataLoader(dataset, 8, num_workers=1, cache=None, remote=server.url)
+            assert_same(taken(loader), alone)
+            counts = loader.stats()["remote"][server.name]
+            assert (counts["hits"], counts["wrong"]) == (hits, 0)
 
 
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0", "0-0-100", "40-40-20"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from seneca.data.archive import SoundArchive
+from seneca.data.joined import JoinedSounds
 from seneca.data.kinds.fingerprints import fingerprint_init
 from seneca.data.kinds.kind import Request, Support, class_name
 from seneca.data.sounds import SoundFolder, SoundList
@@ -19,7 +20,7 @@ __all__ = ["matches", "support"]
 
 def matches(dataset: Any) -> bool:
     """Whether this is one of Seneca's datasets of sounds."""
-    return type(dataset) in (SoundFolder, SoundList, SoundArchive)
+    return type(dataset) in (SoundFolder, SoundList, SoundArchive, JoinedSounds)
 
 
 def support(request: Request) -> Support:
