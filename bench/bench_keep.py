@@ -3,11 +3,11 @@
 Question. Jobs with ``share="decoded"`` or ``"none"``, or with samplers of their own, take each sample when
 their own order has it. The cache keeps what they need soonest. How near is that to the best that can be done?
 
-Method. The loader's own draw under the virtual clock of ``bench/simulate``, on equally fast jobs that start
-evenly over an epoch. Nothing is read or decoded, and all payloads have the same size. Beside it, computed
-from the same draws in the same order: *first* keeps what came first, which is the best for one job (CoorDL's
-MinIO); *Belady* knows all draws to come, and evicts what is used last (Belady, IBM Systems Journal 5(2),
-1966). No cache can do better. Draws of the first epoch count too.
+Method. The loader's own draw under the virtual clock of ``bench/papers/simulate``, on equally fast jobs
+that start evenly over an epoch. Nothing is read or decoded, and all payloads have the same size. Beside it,
+computed from the same draws in the same order: *first* keeps what came first, which is the best for one job
+(CoorDL's MinIO); *Belady* knows all draws to come, and evicts what is used last (Belady, IBM Systems
+Journal 5(2), 1966). No cache can do better. Draws of the first epoch count too.
 
 *draw, us* is the median time of a draw of 32 samples, as Python calls it, with what it evicts.
 
@@ -17,7 +17,6 @@ MinIO); *Belady* knows all draws to come, and evicts what is used last (Belady, 
 from __future__ import annotations
 
 import argparse
-import heapq
 import json
 import statistics
 import sys
@@ -30,39 +29,13 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
 import numpy as np  # noqa: E402
 import numpy.typing as npt  # noqa: E402
+from papers.policies.belady import found  # noqa: E402
+from papers.simulate import Engine, Job, Scenario, run  # noqa: E402
 from report import machine, print_table  # noqa: E402
-from simulate import Engine, Job, Scenario, run  # noqa: E402
-
-NEVER = np.iinfo(np.int64).max
-
-
-def next_draws(draws: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """For each draw, when its sample is drawn next."""
-    following = np.full(len(draws), NEVER)
-    order = np.lexsort((np.arange(len(draws)), draws))
-    same = draws[order[1:]] == draws[order[:-1]]
-    following[order[:-1][same]] = order[1:][same]
-    return following
-
-
-def belady(draws: npt.NDArray[np.uint32], room: int) -> float:
-    """The share of ``draws`` that a cache of ``room`` samples finds, if it evicts what is drawn last."""
-    kept: dict[int, int] = {}  # sample -> its next draw
-    latest: list[tuple[int, int]] = []  # (-next draw, sample); may name what is not so any more
-    hits = 0
-    for sample, following in zip(draws.tolist(), next_draws(draws).tolist(), strict=True):
-        hits += sample in kept
-        kept[sample] = following
-        heapq.heappush(latest, (-following, sample))
-        while len(kept) > room:
-            minus, victim = heapq.heappop(latest)
-            if kept.get(victim) == -minus:
-                del kept[victim]
-    return hits / len(draws)
 
 
 def first(draws: npt.NDArray[np.uint32], room: int) -> float:
-    """The same, if the samples that come first are kept."""
+    """The share of ``draws`` that a cache of ``room`` samples finds, if it keeps those that come first."""
     _, firsts = np.unique(draws, return_index=True)
     kept = draws[np.sort(firsts)[:room]]
     return (int(np.isin(draws, kept).sum()) - len(kept)) / len(draws)
@@ -97,7 +70,7 @@ def simulated(n: int, jobs: int, cached: float, epochs: int) -> dict[str, Any]:
         "cached": cached,
         "first": first(draws, room),
         "seneca": outcome.hits,
-        "belady": belady(draws, room),
+        "belady": float(found(draws, room).mean()),
         "draw_us": 1e6 * statistics.median(engine.took),
     }
 

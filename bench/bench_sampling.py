@@ -1,9 +1,9 @@
 """How much of the preparing do jobs share, beside what other systems' policies share?
 
-Method: the loader's own draw, over a real segment, under the virtual clock of ``bench/simulate``; nothing
-is read or decoded, and preparing takes time: the host prepares half of what the jobs want to consume
-together. The other policies (``sampling_policies.py``) run under the same clock with the same memory, on a
-dataset that is smaller in all proportions (``--peer-samples``): they are written in Python.
+Method: the loader's own draw, over a real segment, under the virtual clock of ``bench/papers/simulate``;
+nothing is read or decoded, and preparing takes time: the host prepares half of what the jobs want to
+consume together. The other policies (``papers/policies``) run under the same clock with the same memory,
+on a dataset that is smaller in all proportions (``--peer-samples``): they are written in Python.
 
 Seneca's rows are means over ``--seeds`` runs, with the lowest of these beside them; a seed names orders,
 jitter and arrivals. The other policies run once, with the first of the seeds.
@@ -44,9 +44,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
 import numpy as np  # noqa: E402
+from papers.policies import POLICIES  # noqa: E402
+from papers.simulate import Job, Scenario, run, simulate  # noqa: E402
 from report import machine, print_table  # noqa: E402
-from sampling_policies import POLICIES  # noqa: E402
-from simulate import Job, Scenario, run, simulate  # noqa: E402
 
 STAGE = 0.01
 JITTER = 0.3
@@ -162,6 +162,8 @@ def measure(
     for policy, of_seeds in sizes.items():
         if part == "overlap" and policy not in (OURS, "joader"):
             continue  # the others' jobs have one dataset, or share no preparing
+        if part == "sharing" and policy == "shade":
+            continue  # it does not deliver each sample once: only its hits compare
         for same in zip(*(PARTS[part](size) for size in of_seeds), strict=True):
             row = {"policy": policy} | same[0][0]
             yield row, [pool.submit(one, policy, scenario, row.get("cached", STAGE)) for _, scenario in same]

@@ -1,7 +1,7 @@
 """Jobs under a virtual clock."""
 
 import numpy as np
-from simulate import Batch
+from papers.simulate import Batch
 
 N = 3000
 

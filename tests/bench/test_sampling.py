@@ -1,14 +1,13 @@
-"""bench_sampling: the policies that the engine is compared with, and what is written of it."""
+"""bench_sampling: what it holds the engine and the other policies to, and what it writes."""
 
 import json
-from collections import defaultdict
 from dataclasses import replace
 
 import bench_sampling
 import numpy as np
 import pytest
-import sampling_policies
-from simulate import Job, Scenario, run, simulate
+from papers.policies import POLICIES
+from papers.simulate import Job, Scenario, run, simulate
 from simulated_jobs import Alone, N
 from sizes import size
 
@@ -20,41 +19,13 @@ def test_a_copy_that_few_still_want_is_served_first():
     assert outcome.efficiency > 0.95
 
 
-@pytest.mark.parametrize("policy", sampling_policies.POLICIES)
-def test_policies_to_compare_with_deliver_each_sample_once_an_epoch(policy):
-    given = defaultdict(list)
-    own = np.arange(0, N, 2, dtype=np.uint32)
-    jobs = [Job(epochs=2), Job(speed=2, start=0.3, epochs=3), Job(epochs=2, samples=own)]
-    if policy == "threshold":
-        jobs.pop()  # the paper's jobs have one dataset
-    scenario = Scenario(jobs, N, batch=50)
-    policy = sampling_policies.POLICIES[policy](scenario, N // 5)
-    outcome = run(scenario, policy, lambda job, epoch, indices, _: given[job, epoch].extend(indices))
-    for (job, _), indices in given.items():
-        assert sorted(indices) == (own.tolist() if job == 2 else list(range(N)))
-    assert len(given) == sum(outcome.epochs)
-
-
-def test_policies_keep_what_they_say():
-    scenario = Scenario([Job(epochs=4)], N, warm=1)
-
-    def hits(policy):
-        return run(scenario, sampling_policies.POLICIES[policy](scenario, N // 2)).hits
-
-    assert hits("minio") == pytest.approx(0.5, abs=0.003), "of a warm cache, all that is in it"
-    assert hits("page-cache") < 0.45  # of a new order the last half of the old one is there at first only
-    twins = Scenario([Job(epochs=2), Job(epochs=2)], N, preparing=np.inf)
-    together = run(twins, sampling_policies.Joader(twins, N // 5))
-    assert together.efficiency > 0.9, "in step they draw alike"
-
-
 def test_epochs_that_nobody_completes_leave_nothing_to_count():
     scenario = Scenario([Job(epochs=2), Job(epochs=1)], N, warm=2)
     with pytest.raises(ValueError, match="not every job has completed 2 epochs"):
-        run(scenario, sampling_policies.POLICIES["minio"](scenario, N // 2))
+        run(scenario, POLICIES["minio"](scenario, N // 2))
 
 
-POLICIES = [bench_sampling.OURS, *sampling_policies.POLICIES]
+ONCE = [bench_sampling.OURS, *(name for name in POLICIES if name != "shade")]
 
 SMALL = bench_sampling.Size(samples=2000, batch=8, epochs=2)
 
@@ -62,7 +33,7 @@ UNDER_WAY = 0.015  # of what is drawn: three batches a job and the stage, when c
 
 
 @pytest.mark.small(3)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ONCE)
 @pytest.mark.parametrize("cached", [0.2, 0.8])
 @pytest.mark.parametrize("speeds", ["1:1:1", "4:2:1"])
 def test_no_policy_prepares_or_reads_less_than_the_bound(policy, cached, speeds):

@@ -1,6 +1,6 @@
 """Orders are as random with sharing as without: the real draw in many simulated runs, against chance.
 
-Jobs share one cache under the virtual clock of ``bench/simulate``. A run gives each job's order of
+Jobs share one cache under the virtual clock of ``bench/papers/simulate``. A run gives each job's order of
 each epoch, and orders are asked questions: is a sample's place uniform, do labels come in clusters, do
 samples that others have too come earlier, does an order depend on that of the epoch before, are two
 neighbours neighbours again? Each answer is a number, held against that of thousands of permutations that
@@ -21,8 +21,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from engine import AUGMENTED
+from papers.simulate import Job, Scenario, simulate
 from scipy.stats import kstest
-from simulate import Job, Scenario, simulate
 from sizes import size
 
 from seneca._core.member import Member

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from simulate import Engine, Job, Scenario, run
-from simulate.clock import AUGMENTED
+from papers.simulate import Engine, Job, Scenario, run
+from papers.simulate.clock import AUGMENTED
 from sizes import size
 
 from seneca.audit.randomness import Orders

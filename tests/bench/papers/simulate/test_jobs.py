@@ -1,7 +1,7 @@
 """What no simulated job can be."""
 
 import pytest
-from simulate.jobs import Job
+from papers.simulate.jobs import Job
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What follows from a scenario: places for jobs, and what the host prepares."""
 
-from simulate.jobs import Job
-from simulate.scenario import Scenario
+from papers.simulate.jobs import Job
+from papers.simulate.scenario import Scenario
 
 JOBS = [Job(speed=speed, epochs=1) for speed in (1.0, 4.0, 2.0)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulate.jobs import Job
+from papers.simulate.jobs import Job
 
 
 @dataclass(frozen=True)

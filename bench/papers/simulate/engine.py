@@ -14,15 +14,15 @@ import secrets
 import numpy as np
 import numpy.typing as npt
 
+from papers.simulate.clock import AUGMENTED, Batch, Delivered, run
+from papers.simulate.outcome import Outcome
+from papers.simulate.scenario import Scenario
 from seneca._core.codes import Unlinked
 from seneca._core.member import Member
 from seneca._core.segment import GRANULE, NONE, Segment
 from seneca._runtime.regular_files import above_standard
 from seneca._runtime.segment_folder import fault_of, segment_folder
 from seneca.errors import SegmentFolderError
-from simulate.clock import AUGMENTED, Batch, Delivered, run
-from simulate.outcome import Outcome
-from simulate.scenario import Scenario
 
 SIDE = 16  # height and width of a copy, which needs less than a granule
 KEPT_BYTES = 1000  # size of a kept payload, less than a granule

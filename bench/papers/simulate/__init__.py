@@ -12,10 +12,10 @@ Payloads are never written. Time is virtual: a job of speed 1 takes one unit of 
 samples.
 """
 
-from simulate.clock import Batch, Delivered, Policy, run
-from simulate.engine import Engine, simulate
-from simulate.jobs import Job
-from simulate.outcome import Outcome
-from simulate.scenario import Scenario
+from papers.simulate.clock import Batch, Delivered, Policy, run
+from papers.simulate.engine import Engine, simulate
+from papers.simulate.jobs import Job
+from papers.simulate.outcome import Outcome
+from papers.simulate.scenario import Scenario
 
 __all__ = ["Batch", "Delivered", "Engine", "Job", "Outcome", "Policy", "Scenario", "run", "simulate"]

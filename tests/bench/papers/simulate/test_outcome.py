@@ -1,7 +1,7 @@
 """What was counted, and the bound that it is held to."""
 
 import numpy as np
-from simulate.outcome import Outcome, Tally
+from papers.simulate.outcome import Outcome, Tally
 
 
 def indices(*numbers):

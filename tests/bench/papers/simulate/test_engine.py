@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from simulate import Engine, Job, Scenario, run, simulate
+from papers.simulate import Engine, Job, Scenario, run, simulate
 from simulated_jobs import N
 
 

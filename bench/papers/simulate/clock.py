@@ -16,10 +16,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from simulate.host import Host
-from simulate.jobs import Job
-from simulate.outcome import Outcome, Tally
-from simulate.scenario import Scenario
+from papers.simulate.host import Host
+from papers.simulate.jobs import Job
+from papers.simulate.outcome import Outcome, Tally
+from papers.simulate.scenario import Scenario
 
 FORMS = 4
 AUGMENTED = 3
@@ -47,6 +47,10 @@ class Batch:
         self.reported = 0  # how many of these the policy knows
 
 
+NOT_YET = Batch(np.empty(0, np.uint32), np.empty(0, np.uint8))
+"""What a policy draws for a job that must wait until another job has drawn."""
+
+
 class Policy(Protocol):
     """Chooses which samples are served. ``job`` is a number. One epoch of a job runs at a time."""
 
@@ -60,7 +64,11 @@ class Policy(Protocol):
         """End the epoch. If it was broken off, samples that are not prepared by now never will be."""
 
     def draw(self, job: int, wanted: int) -> Batch | None:
-        """Draw the next batch of at most ``wanted`` samples; None: all samples of the epoch are drawn."""
+        """Draw the next batch of at most ``wanted`` samples.
+
+        None: all samples of the epoch are drawn. :data:`NOT_YET`: the job asks again when another job has
+        drawn, has begun an epoch or has left.
+        """
 
     def prepared(self, job: int, batch: Batch, first: int, end: int) -> None:
         """Note that ``batch.misses[first:end]`` are prepared."""
@@ -75,6 +83,7 @@ class _Running:
     delivered: int = 0
     stalled: float = 0.0
     here: bool = False
+    held_since: float | None = None  # when it asked for what the policy lets it wait for
 
 
 class _Clock:
@@ -89,6 +98,7 @@ class _Clock:
         self.preparing: deque[tuple[int, int, Batch]] = deque()  # job, epoch, batch: in order
         self.served = np.zeros(FORMS, np.int64)
         self.besides = 0
+        self.moved = False  # whether a job has drawn, begun an epoch or left since this was last asked
 
     def settle(self, now: float) -> None:
         """Report to the policy what has been prepared by now."""
@@ -103,12 +113,19 @@ class _Clock:
                 return
             self.preparing.popleft()
 
+    def begin(self, number: int) -> None:
+        self.policy.begin(number, self.running[number].epoch)
+        self.moved = True
+
     def draw(self, number: int, now: float) -> None:
         runs = self.running[number]
         while len(runs.under_way) <= self.scenario.ahead:
             batch = self.policy.draw(number, self.scenario.batch)
-            if batch is None:
+            if batch is NOT_YET and not runs.under_way and runs.held_since is None:
+                runs.held_since = now
+            if batch is None or batch is NOT_YET:
                 return
+            self.moved = True
             runs.under_way.append(batch)
             self.served += np.bincount(batch.forms, minlength=FORMS)
             self.besides += batch.besides
@@ -128,6 +145,7 @@ class _Clock:
         self.policy.end(number)
         self.policy.leave(number)
         runs.here = False
+        self.moved = True
         runs.under_way.clear()
         self.tally.next_stretch()
 
@@ -144,10 +162,18 @@ def run(scenario: Scenario, policy: Policy, delivered: Delivered | None = None) 
     asking = [(job.start, number) for number, job in enumerate(jobs)]
     heapq.heapify(asking)
     waiting: deque[int] = deque()
+    held: list[int] = []  # jobs that the policy lets wait for another job
     attached = 0
     now = 0.0
 
-    while asking:
+    while asking or held:
+        if clock.moved:
+            for number in held:
+                heapq.heappush(asking, (now, number))
+            held.clear()
+        clock.moved = False
+        if not asking:
+            raise RuntimeError(f"the policy lets all jobs wait for each other: {held}")
         now, number = heapq.heappop(asking)
         runs = clock.running[number]
         job = runs.job
@@ -163,16 +189,16 @@ def run(scenario: Scenario, policy: Policy, delivered: Delivered | None = None) 
             tally.next_stretch()
             policy.join(number)
             runs.here = True
-            policy.begin(number, 0)
+            clock.begin(number)
         gone = job.end is not None and now >= job.end
         if not gone:
             clock.draw(number, now)
-            if not runs.under_way:  # the epoch is over
+            if not runs.under_way and runs.held_since is None:  # the epoch is over
                 runs.epoch += 1
                 gone = runs.epoch == job.epochs
                 if not gone:
                     policy.end(number)
-                    policy.begin(number, runs.epoch)
+                    clock.begin(number)
                     clock.draw(number, now)
         if gone:
             clock.leave(number)
@@ -180,10 +206,14 @@ def run(scenario: Scenario, policy: Policy, delivered: Delivered | None = None) 
             if waiting:
                 heapq.heappush(asking, (now, waiting.popleft()))
             continue
+        if not runs.under_way:
+            held.append(number)
+            continue
 
         front = runs.under_way.popleft()
         ready = max(now, float(front.done[-1])) if len(front.done) else now
-        runs.stalled += ready - now
+        runs.stalled += ready - (now if runs.held_since is None else runs.held_since)
+        runs.held_since = None
         runs.delivered += len(front.indices)
         tally.consume(number, front.indices)
         if delivered is not None:

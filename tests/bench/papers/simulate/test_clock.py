@@ -4,8 +4,8 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from simulate import Batch, Job, Scenario, run, simulate
-from simulate.host import Host
+from papers.simulate import Batch, Job, Scenario, run, simulate
+from papers.simulate.host import Host
 from simulated_jobs import Alone, N
 
 

@@ -1,0 +1,1 @@
+"""The papers beside Seneca: their policies under one clock, and their experiments."""
