@@ -94,8 +94,8 @@ def parse_keep(value: bool | float | str | None) -> float:
     """Read the argument ``keep``: how long a cache outlives the last job that uses it.
 
     Args:
-        value: Seconds, or a number with a unit (s, min, h, d); True: until it is removed; None or False: it
-            does not.
+        value: Seconds, or a number with a unit (s, min, h, d); True or infinity: until it is removed; None or
+            False: it does not.
 
     Returns:
         The time in seconds; infinity: until it is removed.
@@ -117,7 +117,7 @@ def parse_keep(value: bool | float | str | None) -> float:
             seconds = float(value)
     except (TypeError, ValueError):
         seconds = math.nan
-    if not 0 <= seconds < 2**32 - 1:
+    if not (0 <= seconds < 2**32 - 1 or seconds == math.inf):
         raise ValueError(f'keep is a time such as "10min" or 90 (seconds), True or None, but got {value!r}')
     return seconds
 

@@ -53,14 +53,14 @@ def test_a_small_number_without_a_unit_is_refused_with_what_to_write(text):
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [("10min", 600), ("90 s", 90), ("1.5h", 5400), ("2d", 172_800), (90, 90), (0.5, 0.5), (0, 0), (None, 0),
-     (False, 0), (True, math.inf)],
+     (False, 0), (True, math.inf), (math.inf, math.inf)],
 )  # fmt: skip
 def test_a_time_is_read(value, seconds):
     assert parse_keep(value) == seconds
 
 
 @pytest.mark.parametrize(
-    "value", ["10", "min", "-1s", "10 m", "", -1, math.nan, math.inf, 2**32, [], "200000d"]
+    "value", ["10", "min", "-1s", "10 m", "", -1, math.nan, -math.inf, 2**32, [], "200000d"]
 )
 def test_what_is_no_time_is_refused(value):
     with pytest.raises(ValueError, match='keep is a time such as "10min"'):
