@@ -157,7 +157,7 @@ class Belady(LRFU):
 
 def prepared_s(schedule: Schedule, rule: LRFU, sizes: dict[Unit, float], room: float) -> float:
     """The seconds of downloading of one order, if what ``rule`` scores least is given up."""
-    kept: set[Unit] = set()
+    kept: dict[Unit, None] = {}  # in the order in which they came: among equals the first goes
     used = total = 0.0
     for now, job in enumerate(schedule):
         for unit, times in job:
@@ -166,11 +166,11 @@ def prepared_s(schedule: Schedule, rule: LRFU, sizes: dict[Unit, float], room: f
                 if used + sizes[unit] > room:
                     scores = {one: rule.score(one, now) for one in kept}
                     for victim in sorted(kept, key=scores.__getitem__):
-                        kept.remove(victim)
+                        del kept[victim]
                         used -= sizes[victim]
                         if used + sizes[unit] <= room:
                             break
-                kept.add(unit)
+                kept[unit] = None
                 used += sizes[unit]
             rule.use(unit, now, times)
     return total

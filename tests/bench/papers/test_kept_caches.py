@@ -38,6 +38,7 @@ def test_the_workload_is_that_of_the_papers_artifact():
 def test_each_rule_gives_up_what_its_name_says():
     assert cost_of("LRU", "abcab") == 1 + 5 + 3 + 1 + 5
     assert cost_of("LFU", "abaca") == 1 + 5 + 3, "a was used most often"
+    assert cost_of("LFU", "abca") == 1 + 5 + 3 + 1, "among equals the one that came first goes"
     assert cost_of("Greedy", "bcacb") == 5 + 3 + 1 + 3, "b costs most"
     assert cost_of("CLRFU", "abcb") == 1 + 5 + 3, "a is older than b"
     assert cost_of("Belady", "abcab") == 1 + 5 + 3 + 1, "of a and b, b saves more until its next use"
