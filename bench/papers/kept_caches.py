@@ -15,8 +15,12 @@ What can be kept is an archive, as in the paper (*archives*), or all that a job 
 Seneca's (*caches*). A cache of other days is another cache. A job begins ``--gap`` seconds after the one
 before; Seneca's joins count for half after half an hour.
 
-*Each once* is what any rule must download. *Belady* knows the jobs to come, and gives up what saves least a
-byte and a job until its next use. With sizes and costs that is a good rule, and no bound.
+All archives of a dataset score alike under LRFU and LFU. Among equals that which came first goes, as in the
+artifact; ``--ties chance`` takes any of them.
+
+Each dataset must be downloaded once. What is downloaded *again* is the rule's. *Belady* knows the jobs to
+come, and gives up what saves least a byte and a job until its next use. With sizes and costs that is a good
+rule, and no bound.
 
 ::
 
@@ -26,6 +30,7 @@ byte and a job until its next use. With sizes and costs that is a good rule, and
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -155,9 +160,18 @@ class Belady(LRFU):
         return (self.costs[unit] / self.sizes[unit] / (uses[-1] - now) if uses else 0.0,)
 
 
-def prepared_s(schedule: Schedule, rule: LRFU, sizes: dict[Unit, float], room: float) -> float:
-    """The seconds of downloading of one order, if what ``rule`` scores least is given up."""
-    kept: dict[Unit, None] = {}  # in the order in which they came: among equals the first goes
+def prepared_s(
+    schedule: Schedule,
+    rule: LRFU,
+    sizes: dict[Unit, float],
+    room: float,
+    chance: random.Random | None = None,
+) -> float:
+    """The seconds of downloading of one order, if what ``rule`` scores least is given up.
+
+    Among equals that which came first goes, or with ``chance`` any of them.
+    """
+    kept: dict[Unit, None] = {}  # in the order in which they came
     used = total = 0.0
     for now, job in enumerate(schedule):
         for unit, times in job:
@@ -165,7 +179,10 @@ def prepared_s(schedule: Schedule, rule: LRFU, sizes: dict[Unit, float], room: f
                 total += rule.costs[unit]
                 if used + sizes[unit] > room:
                     scores = {one: rule.score(one, now) for one in kept}
-                    for victim in sorted(kept, key=scores.__getitem__):
+                    victims = list(kept)
+                    if chance is not None:
+                        chance.shuffle(victims)
+                    for victim in sorted(victims, key=scores.__getitem__):
                         del kept[victim]
                         used -= sizes[victim]
                         if used + sizes[unit] <= room:
@@ -237,7 +254,7 @@ def rules(
     }
 
 
-def rows(orders: int = 100, seed: int = 0, gap_s: float = GAP_S) -> list[dict[str, Any]]:
+def rows(orders: int = 100, seed: int = 0, gap_s: float = GAP_S, ties: str = "first") -> list[dict[str, Any]]:
     """A row for each figure, ``{"kind", "what", "ours", "paper", "peers"}``; ``peers`` is by name.
 
     The kinds are archives and caches.
@@ -246,6 +263,7 @@ def rows(orders: int = 100, seed: int = 0, gap_s: float = GAP_S) -> list[dict[st
         orders: Random orders of each of the 240 settings.
         seed: Of the orders and of the random rule.
         gap_s: Seconds from the start of a job to the start of the next one.
+        ties: Among equals, ``"first"``: that which came first goes; ``"chance"``: any of them.
     """
     found = []
     for kind, of_jobs in UNITS.items():
@@ -255,7 +273,8 @@ def rows(orders: int = 100, seed: int = 0, gap_s: float = GAP_S) -> list[dict[st
             schedule, sizes, costs = of_jobs(jobs)
             once.append(sum(costs.values()))
             for name, rule in rules(schedule, sizes, costs, gap_s, seed + number).items():
-                totals.setdefault(name, []).append(prepared_s(schedule, rule, sizes, room))
+                chance = random.Random(seed + number) if ties == "chance" else None
+                totals.setdefault(name, []).append(prepared_s(schedule, rule, sizes, room, chance))
         least = np.array(once)
         again = {name: np.array(each) - least for name, each in totals.items()}
         figures: dict[str, Callable[[Any], float]] = {
@@ -275,10 +294,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--orders", type=int, default=100, help="of each of the 240 settings")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--gap", type=float, default=GAP_S, help="seconds from job to job")
+    parser.add_argument("--ties", choices=["first", "chance"], default="first", help="among equals")
     options = parser.parse_args(arguments)
     if options.orders < 1 or options.gap <= 0:
         parser.error("--orders is at least 1, and --gap above 0")
-    made = rows(options.orders, options.seed, options.gap)
+    made = rows(options.orders, options.seed, options.gap, options.ties)
     print(machine(["numpy"]))
     each = 240 * options.orders
     print(f"{each:,} orders of each kind, seed {options.seed}, {options.gap:,.0f} s from job to job")

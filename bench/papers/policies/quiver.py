@@ -23,7 +23,7 @@ class Quiver(Independent):
     ten times a batch; a chunk fills while jobs read it. Less kind: memory is not divided by what jobs gain.
 
     Seneca's paper (Desai et al., FAST '26) measured 43 % hits of three jobs at 20 % cached. The mechanism
-    gives more: 54 to 56 % to equally fast jobs, 45 to 50 % to such as 4 : 2 : 1. That asking ten times
+    gives more: 54 to 58 % to equally fast jobs, 45 to 50 % to such as 4 : 2 : 1. That asking ten times
     costs Quiver the rest, counting hits does not show.
     """
 

@@ -19,7 +19,7 @@ class Threshold(Independent):
 
     The paper has 54 % hits of three jobs at 20 % cached. Here 52 to 58 % are served from the cache. That
     leaves out what is read to replace copies: with it, 34 to 39 % need no read. At 40 % the paper has 66 %,
-    and here 85 % are served from the cache.
+    and here 85 to 88 % are served from the cache.
     """
 
     def __init__(self, scenario: Scenario, memory: int) -> None:

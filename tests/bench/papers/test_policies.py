@@ -9,7 +9,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from papers.policies import POLICIES
-from papers.simulate import Job, Scenario, run
+from papers.simulate import Job, Scenario, run, simulate
 from papers.simulate.clock import NOT_YET
 from simulated_jobs import Alone, N
 
@@ -121,6 +121,13 @@ def test_eight_coordinated_jobs_read_the_dataset_once():
     window = 50 / N
     assert search("coordinated", window) == pytest.approx(1, abs=0.01)
     assert search("coordinated", 0.35 + window) == pytest.approx(0.65, abs=0.01)
+
+
+def test_eight_jobs_of_seneca_read_as_little_without_lock_step():
+    """The real draw, with 35 % of the files kept and 5 % for copies."""
+    scenario = Scenario([Job(epochs=5, jitter=0.3) for _ in range(8)], N, batch=4, warm=1)
+    outcome = simulate(scenario, stage=round(0.05 * N), kept=round(0.35 * N))
+    assert outcome.reads / (sum(outcome.served) / 8) == pytest.approx(0.65, abs=POINTS)
 
 
 def test_eight_jobs_over_one_page_cache_read_less_than_coordl_measured():
