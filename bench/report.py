@@ -41,6 +41,7 @@ def print_table(title: str, head: Sequence[str], lines: Sequence[Sequence[str]])
     """Print a table, numbers to the right: with rich where it is installed, else in plain columns."""
     try:
         from rich.console import Console
+        from rich.measure import Measurement
         from rich.table import Table
     except ImportError:
         widths = [max(len(line[column]) for line in [head, *lines]) for column in range(len(head))]
@@ -53,7 +54,10 @@ def print_table(title: str, head: Sequence[str], lines: Sequence[Sequence[str]])
         table.add_column(name, justify="left" if column == 0 else "right")
     for line in lines:
         table.add_row(*line)
-    Console().print(table)
+    console = Console()
+    whole = Measurement.get(console, console.options.update(width=1000), table).maximum
+    console.width = max(console.width, whole)  # no number is cut off
+    console.print(table)
 
 
 def lines_of(path: Path) -> list[str]:

@@ -18,8 +18,8 @@ class PageCache(Independent):
 
     Kinder than the original: memory of the jobs' own does not take pages away, and a file is in memory as a
     whole or not at all. CoorDL's eight jobs at 35 % read the dataset 7.2 times in an epoch, each nearly all
-    of it. Jobs that share a cache of 35 % and are at other places of other orders find 35 % in it, whatever
-    is evicted: here they read it 5.2 times. The rest is not in the mechanism that the paper describes.
+    of it. Jobs that share a cache of 35 % and are at other places of other orders find about 35 % in it,
+    whatever is evicted: here they read it 5.5 times. The rest is not in the mechanism that the paper has.
     """
 
     def __init__(self, scenario: Scenario, memory: int) -> None:
