@@ -1,5 +1,7 @@
 """kept_caches: DLCache's workload, and the rules by which caches are given up."""
 
+import random
+
 import numpy as np
 import pytest
 from papers import kept_caches
@@ -44,6 +46,15 @@ def test_each_rule_gives_up_what_its_name_says():
     assert cost_of("Belady", "abcab") == 1 + 5 + 3 + 1, "of a and b, b saves more until its next use"
     assert cost_of("seneca", "abcb") == 1 + 5 + 3
     assert cost_of("seneca", "bacb", gap_s=1) == 5 + 1 + 3, "b costs five times as much, and is as young"
+
+
+def test_among_equals_chance_may_decide():
+    schedule = one_by_one("abca")
+    found = {
+        prepared_s(schedule, rules(schedule, SIZES, COSTS, 600.0, 0)["LFU"], SIZES, 2.0, random.Random(seed))
+        for seed in range(20)
+    }
+    assert found == {1 + 5 + 3, 1 + 5 + 3 + 1}, "b goes, or a"
 
 
 def test_among_equals_in_lrfu_the_cheaper_one_goes():
