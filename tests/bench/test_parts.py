@@ -437,6 +437,7 @@ def test_benchmarks_of_stages_are_no_tests():
 
 def test_the_drop_in_benchmark_compares_the_same_samples(picture_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(bench_drop_in, "PAIR_LINKS", 48)
+    monkeypatch.setattr(bench_drop_in, "ROWS", 600)
     bench_drop_in.make_voc(picture_folder, tmp_path / "pairs")
     for ours, theirs in bench_drop_in.COMPARED.items():
         if ours.startswith(bench_drop_in.TIMM) and importlib.util.find_spec("timm") is None:

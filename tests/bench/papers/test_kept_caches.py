@@ -7,6 +7,7 @@ import pytest
 from papers import kept_caches
 from papers.kept_caches import ARCHIVES, of_archives, of_caches, prepared_s, rules, schedules
 from papers.policies.clrfu import CLRFU, LRFU
+from sizes import size
 
 COSTS = {"a": 1.0, "b": 5.0, "c": 3.0}
 SIZES = {"a": 1.0, "b": 1.0, "c": 1.0}
@@ -66,8 +67,9 @@ def test_among_equals_in_lrfu_the_cheaper_one_goes():
         assert rule.score("b", 4) == (3.75, *first[1:])
 
 
-def test_clrfu_costs_at_most_what_lrfu_costs_and_knowing_all_costs_least():
+def test_clrfu_costs_at_most_what_lrfu_costs_and_knowing_all_costs_least(monkeypatch):
     """DLCache, Figure 7."""
+    monkeypatch.setattr(kept_caches, "CAPACITIES_GB", size((240,), kept_caches.CAPACITIES_GB))
     made = kept_caches.rows(orders=1, seed=3)
     archives, caches = ({name: row["peers"][name] for name in row["peers"]} for row in (made[0], made[3]))
     assert archives["CLRFU"] < archives["LRFU"] and caches["CLRFU"] <= caches["LRFU"]
