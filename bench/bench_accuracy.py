@@ -33,6 +33,7 @@ import signal
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,7 +68,8 @@ class Setup:
 
 
 def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
-    """One job: the accuracy after each epoch, and the share of its samples that another had prepared."""
+    """One job: the accuracy after each epoch, the seconds until then, and the share of its samples that the
+    other had prepared."""
     import torch
     from torch import nn
 
@@ -83,7 +85,7 @@ def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
     loss_of = nn.CrossEntropyLoss()
     voice.say("ready")
     voice.wait()
-    curve = []
+    curve, ended_s, began = [], [], time.monotonic()
     under_way = min(round(setup.apart * len(loader)), len(loader) - 1)
     for epoch in range(setup.epochs):
         model.train()
@@ -101,10 +103,12 @@ def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
                 for images, labels in zip(test_images.split(500), test_labels.split(500), strict=True)
             )
         curve.append(right / len(test_labels))
+        ended_s.append(time.monotonic() - began)
         voice.alive()
     counted = loader.stats() if setup.loader == "seneca" else {"served": {"augmented": 0}}
     samples = setup.epochs * len(loader.dataset)
-    return {"accuracy": curve[-1], "curve": curve, "shared": counted["served"]["augmented"] / samples}
+    shared = counted["served"]["augmented"] / samples
+    return {"accuracy": curve[-1], "curve": curve, "ended_s": ended_s, "shared": shared}
 
 
 def pair(setup: Setup) -> list[dict[str, Any]]:

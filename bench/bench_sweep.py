@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import report
 from bench_jobs import left_behind, pictures
-from job_loaders import MEAN, SIZE, STD, Setup, missing, open_torch
+from job_loaders import Setup, missing, open_torch, seneca_loader
 from jobs import JobFailed, Voice, started
 from links import linked
 
@@ -43,20 +43,8 @@ def job(voice: Voice, number: int, loader: str, setup: Setup, cache_bytes: str, 
         while samples < epochs * setup.samples:
             samples += len(next(batches)[0])
         return {"samples": samples}
-    import seneca
-    from seneca import transforms as T
-
-    transform = T.Compose([T.RandomResizedCrop(SIZE), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)])
-    train = seneca.ImageFolder(str(setup.folder), transform=transform)
-    batches = seneca.DataLoader(
-        train,
-        batch_size=setup.batch,
-        shuffle=True,
-        num_workers=setup.workers,
-        cache=setup.cache,
-        cache_bytes=cache_bytes,
-        keep="10min" if loader == "kept" else None,
-    )
+    keep = "10min" if loader == "kept" else None
+    batches = seneca_loader(setup, cache_bytes=cache_bytes, split="auto", keep=keep)
     return {"samples": sum(len(images) for _ in range(epochs) for images, _ in batches)}
 
 

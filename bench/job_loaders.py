@@ -4,15 +4,17 @@ Every function builds its loader from the same :class:`Setup` and yields ``(imag
 ever, one epoch after the other: ``images`` float32 ``(B, 3, 224, 224)``, normalised; ``labels``
 integers ``(B,)``. ``seneca-bytes`` yields the images as uint8, before they are normalised. All do
 RandomResizedCrop(224), a horizontal flip and ImageNet's normalisation in random order, with as many
-workers as the setup says, and two batches ahead. What a loader needs is imported where it is used:
+workers as the setup says, and two batches ahead. A shard is a rank's: its part of each epoch, as
+``DistributedSampler`` divides it. What a loader needs is imported where it is used:
 the benchmark runs with those that are installed.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,9 @@ class Setup:
     workers: int
     cache: str | None  # None: a loader that shares nothing
     stage: float = 0.05
+    shard: tuple[int, int] | None = None  # the rank and the number of ranks
+    part: Sequence[int] | None = None  # indices of the pictures that this job trains on; None: all
+    crop: int = SIZE  # height and width
 
     @property
     def cache_bytes(self) -> int:
@@ -48,34 +53,39 @@ class Opened:
     batches: Iterator[Any]
     stats: Callable[[], dict[str, Any]]
     dtype: str = "float32"
+    indices: Callable[[], Any] | None = None  # of the last batch (seneca only)
 
 
 def seneca_loader(setup: Setup, **options: Any) -> Any:
-    """The loader of this project with nothing kept: the whole cache, if there is one, is the stage."""
+    """The loader of this project.
+
+    Unless ``options`` say otherwise, nothing is kept: the whole cache, if there is one, is the stage.
+    """
     import seneca
     from seneca import transforms as T
 
     train = seneca.ImageFolder(
         str(setup.folder),
-        transform=T.Compose([T.RandomResizedCrop(SIZE), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]),
+        transform=T.Compose(
+            [T.RandomResizedCrop(setup.crop), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
+        ),
     )
     stage = {} if setup.cache is None else {"cache_bytes": setup.cache_bytes, "split": "0-0-100"}
     return seneca.DataLoader(
-        train,
+        _part(train, setup),
         batch_size=setup.batch,
-        shuffle=True,
+        **_order(train, setup),
         num_workers=setup.workers,
         prefetch_factor=AHEAD,
         cache=setup.cache,
-        **stage,
-        **options,
+        **(stage | options),
     )
 
 
-def open_seneca(setup: Setup, job: int) -> Opened:
+def open_seneca(setup: Setup, job: int, **options: Any) -> Opened:
     """Seneca, ``workers`` C threads in the job's process."""
-    loader = seneca_loader(setup)
-    return Opened(_for_ever(loader), loader.stats)
+    loader = seneca_loader(setup, **options)
+    return Opened(_for_ever(loader), loader.stats, indices=lambda: loader.last_indices)
 
 
 def open_seneca_bytes(setup: Setup, job: int) -> Opened:
@@ -93,13 +103,13 @@ def open_torch(setup: Setup, job: int) -> Opened:
     train = torchvision.datasets.ImageFolder(
         str(setup.folder),
         transform=T.Compose(
-            [T.RandomResizedCrop(SIZE), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(MEAN, STD)]
+            [T.RandomResizedCrop(setup.crop), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(MEAN, STD)]
         ),
     )
     loader = DataLoader(
-        train,
+        _part(train, setup),
         batch_size=setup.batch,
-        shuffle=True,
+        **_order(train, setup),
         num_workers=setup.workers,
         prefetch_factor=AHEAD if setup.workers else None,
         persistent_workers=setup.workers > 0,
@@ -111,14 +121,18 @@ def open_torch(setup: Setup, job: int) -> Opened:
 def open_dali(setup: Setup, job: int, *, fast: bool = False) -> Opened:
     """NVIDIA DALI on the CPU, ``workers`` threads, given as torch tensors by its own iterator.
 
-    ``fast`` lets its decoder use libjpeg's less accurate inverse DCT.
+    ``fast`` lets its decoder use libjpeg's less accurate inverse DCT. It knows no ``part``.
     """
+    rank, ranks = setup.shard or (0, 1)
+
     from nvidia.dali import fn, pipeline_def, types
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
     @pipeline_def
     def graph() -> tuple[Any, Any]:
-        encoded, label = fn.readers.file(file_root=str(setup.folder), random_shuffle=True, name="reader")
+        encoded, label = fn.readers.file(
+            file_root=str(setup.folder), random_shuffle=True, name="reader", shard_id=rank, num_shards=ranks
+        )
         crop = fn.decoders.image_random_crop(
             encoded,
             device="cpu",
@@ -128,7 +142,7 @@ def open_dali(setup: Setup, job: int, *, fast: bool = False) -> Opened:
             use_fast_idct=fast,
         )
         image = fn.crop_mirror_normalize(
-            fn.resize(crop, size=(SIZE, SIZE)),
+            fn.resize(crop, size=(setup.crop, setup.crop)),
             dtype=types.FLOAT,
             output_layout="CHW",
             mirror=fn.random.coin_flip(),
@@ -208,6 +222,24 @@ def import_torchvision() -> Any:
     return torchvision
 
 
+def _part(train: Any, setup: Setup) -> Any:
+    from torch.utils.data import Subset
+
+    return train if setup.part is None else Subset(train, setup.part)
+
+
+def _order(train: Any, setup: Setup) -> dict[str, Any]:
+    """The arguments of a loader that give a random order: of all, or of a rank's shard."""
+    from torch.utils.data import DistributedSampler
+
+    if setup.shard is None:
+        return {"shuffle": True}
+    rank, ranks = setup.shard
+    return {"sampler": DistributedSampler(train, num_replicas=ranks, rank=rank)}
+
+
 def _for_ever(loader: Any) -> Iterator[Any]:
-    while True:
+    for epoch in count():
+        if hasattr(loader.sampler, "set_epoch"):
+            loader.sampler.set_epoch(epoch)
         yield from loader

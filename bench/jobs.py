@@ -4,16 +4,20 @@ One pipe a job carries all that is said. The job says ``ready``, waits for ``go`
 works for long says ``alive`` now and then) and says ``done`` with a result, or ``failed`` with the reason;
 a job that dies says nothing, and the closed pipe shows it. Whatever happens, leaving :func:`started` ends
 every job by its own handle.
+
+A job may run in another interpreter, which has a loader that this one lacks: this file is then the program.
 """
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import signal
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -30,13 +34,21 @@ class JobFailed(RuntimeError):
 class Job:
     """One process of the benchmark, seen from the parent."""
 
-    def __init__(self, number: int, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self, number: int, work: Callable[..., Any], arguments: tuple[Any, ...], python: str | None = None
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self.number = number
         self._done = False
         self._pipe, theirs = context.Pipe()
-        self._process: BaseProcess = context.Process(target=_run, args=(theirs, work, number, arguments))
-        self._process.start()
+        self._process: BaseProcess | _Elsewhere
+        if python is None:
+            self._process = context.Process(target=_run, args=(theirs, work, number, arguments))
+            self._process.start()
+        else:
+            self._process = _Elsewhere(python, theirs)
+            self._pipe.send((work.__module__, work.__qualname__, number))
+            self._pipe.send(arguments)
         theirs.close()
 
     def hear(self, word: str) -> Any:
@@ -77,6 +89,30 @@ class Job:
         self._process.close()
 
 
+class _Elsewhere:
+    """A process of another interpreter, with those methods of multiprocessing's that a job needs."""
+
+    def __init__(self, python: str, pipe: Connection) -> None:
+        self._popen = subprocess.Popen(
+            [python, __file__, str(pipe.fileno())], pass_fds=[pipe.fileno()], stdin=subprocess.DEVNULL
+        )
+        self.terminate, self.kill = self._popen.terminate, self._popen.kill
+
+    @property
+    def exitcode(self) -> int | None:
+        return self._popen.poll()
+
+    def is_alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def join(self, timeout: float) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(timeout)
+
+    def close(self) -> None:
+        """Nothing is left to close: the process has been waited for."""
+
+
 class Voice:
     """The job's end of the pipe."""
 
@@ -95,15 +131,18 @@ class Voice:
 
 
 @contextmanager
-def started(works: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]]) -> Iterator[list[Job]]:
+def started(
+    works: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]], *, python: str | None = None
+) -> Iterator[list[Job]]:
     """A job for each ``(work, arguments)``; all have ended when this is left.
 
-    Job K runs ``work(voice, K, *arguments)``, in a process that imports ``work`` anew.
+    Job K runs ``work(voice, K, *arguments)``, in a process that imports ``work`` anew: of this interpreter,
+    or of ``python``.
     """
     jobs: list[Job] = []
     try:
         for number, (work, arguments) in enumerate(works):
-            jobs.append(Job(number, work, arguments))
+            jobs.append(Job(number, work, arguments, python))
         yield jobs
     finally:
         for job in jobs:
@@ -132,3 +171,14 @@ def _run(pipe: Connection, work: Callable[..., Any], number: int, arguments: tup
     except Exception:
         voice.say("failed", traceback.format_exc())
         sys.exit(1)
+
+
+def _serve(pipe: Connection) -> None:
+    """The program of another interpreter: hear what the work is, and do it."""
+    module, name, number = pipe.recv()
+    work = getattr(importlib.import_module(module), name)
+    _run(pipe, work, number, pipe.recv())
+
+
+if __name__ == "__main__":
+    _serve(Connection(int(sys.argv[1])))
