@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from typing import Any
 
 import torch
+from papers.slow_storage import forget
 
 import seneca
 from seneca import transforms as T
@@ -98,14 +98,6 @@ def validate(options: argparse.Namespace) -> None:
     """Draw the number that a validation loader draws, and leave storage alone."""
     torch.empty((), dtype=torch.int64).random_()
     time.sleep(options.validate)
-
-
-def forget(paths: Any) -> None:
-    """Have the page cache give up these files."""
-    for path in paths:
-        file = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(file)
 
 
 def print_run(name: str, found: dict[str, Any], *, as_json: bool) -> None:

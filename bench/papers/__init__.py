@@ -1,1 +1,13 @@
-"""The papers beside Seneca: their policies under one clock, and their experiments."""
+"""The experiments of five papers about shared loading, run again: what the papers found, what we and others
+give.
+
+::
+
+    __main__: options --> Setup (setup.py: folders, slow storage, peers)
+                            |
+              one module an experiment: run(setup) --> Result (result.py) --> printed.py, page.py
+
+An experiment's jobs are real processes (``training.py``) with loaders of ``bench/job_loaders.py``, on
+storage that is really slow (``slow_storage.py``). Policies of other systems run under one virtual clock
+(``policies/``, ``simulate/``).
+"""

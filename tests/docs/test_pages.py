@@ -278,6 +278,8 @@ def wrong_with(command):
         file = ROOT / (rest[1].replace(".", "/") + ".py" if rest[0] == "-m" else rest[0])
         if file == ROOT / "bench.py":
             file = ROOT / "bench" / "bench_jobs.py"
+        if rest[0] == "-m" and (file.with_suffix("") / "__main__.py").is_file():
+            file = file.with_suffix("") / "__main__.py"
         if not file.is_file():
             return f"no file {file.name}"
         if rest[0] == "-m" and rest[1] != "bench" and "sys.path" not in file.read_text():
