@@ -1,5 +1,4 @@
-"""The experiments of five papers about shared loading, run again: what the papers found, what we and others
-give.
+"""The experiments of five papers about shared loading, with real jobs: the papers' figures beside ours.
 
 ::
 

@@ -3,8 +3,8 @@
 ::
 
     pictures --> ext4 image --loop device--> mount point <-- jobs, which join two groups:
-                                                              blkio   reads a second from the device
-                                                              memory  a limit that a thread lowers
+                                                  blkio   reads a second from the device
+                                                  memory  a limit that a thread lowers
 
 The memory group limits all memory of its processes, and what training takes of it is not known beforehand.
 Therefore a thread compares the page cache of the group with its budget, forty times a second: what the page
@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
@@ -83,14 +84,14 @@ class Disk(Storage):
                 self._trim(memory_bytes - (0 if cache is None else segment_bytes(cache)))
 
         forget(pictures_of(self.folder))
-        thread = threading.Thread(target=look)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
-            (self._groups["memory"] / "memory.limit_in_bytes").write_text("-1")
+        with ThreadPoolExecutor(1) as pool:
+            looking = pool.submit(look)
+            try:
+                yield
+            finally:
+                done.set()
+                looking.result()  # raises what the thread raised
+                (self._groups["memory"] / "memory.limit_in_bytes").write_text("-1")
 
     def _trim(self, budget_bytes: int) -> None:
         """Have the page cache of the jobs give up what it has beyond its budget."""
@@ -98,9 +99,8 @@ class Disk(Storage):
         used, page_cache = self._usage()
         beyond = page_cache - max(budget_bytes, LEAST_BYTES)
         if beyond > 0:
-            with suppress(
-                OSError
-            ):  # EBUSY: pages that are read just now cannot be given up; the next time does it
+            # EBUSY: pages that are read just now cannot be given up. The next time does it.
+            with suppress(OSError):
                 limit.write_text(str(used - beyond))
         limit.write_text(str(self._usage()[0] + ROOM_BYTES))
 

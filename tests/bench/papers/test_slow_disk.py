@@ -11,6 +11,10 @@ from papers.disk import ROOM_BYTES, Disk, NoDisk, slow_disk
 from papers.slow_storage import Bucket, Storage
 
 
+class Became(Exception):
+    """This program would have become another."""
+
+
 class Group(Disk):
     """A disk whose group is a folder: pages are given up when the limit in it is lowered."""
 
@@ -70,12 +74,12 @@ def test_a_bucket_takes_the_place_of_a_disk_and_says_why(picture_folder, monkeyp
         raise NoDisk("only root may mount an image")
 
     def become(script, arguments, folder, rate):
-        raise InterruptedError(script, folder, rate)
+        raise Became(script, folder, rate)
 
     monkeypatch.setattr(command, "slow_disk", no_disk)
     monkeypatch.setattr(command.slow_reads, "run_anew", become)
     options = argparse.Namespace(storage="auto", data=picture_folder, files=1)
-    with pytest.raises(InterruptedError) as became, command.slow_storage(options, picture_folder, []):
+    with pytest.raises(Became) as became, command.slow_storage(options, picture_folder, []):
         pass
     assert became.value.args == (command.__file__, picture_folder, 40_000_000)
     assert "A token bucket takes the place of a slow disk: only root" in capsys.readouterr().out
