@@ -1,5 +1,6 @@
 """Each experiment, at a tiny size: the rows that it must have, and what it computes from what jobs saw."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -34,6 +35,7 @@ SIZES = {
 OWN_PEERS = {joader: {"torch"}, hits: {"like MinIO"}, imbalance: {"torch"}, accuracy: {"torch"}}
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("experiment", SIZES, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_an_experiment_has_its_paper_s_figures_ours_and_those_of_its_peers(experiment, picture_folder):
     result = experiment.run(small(picture_folder), SIZES[experiment])
@@ -44,10 +46,11 @@ def test_an_experiment_has_its_paper_s_figures_ours_and_those_of_its_peers(exper
     assert result.goals and any("seed" in condition.lower() for condition in result.conditions)
     text = page([result], "a machine")
     assert all(row.name in text and f">{row.unit}</tr>" in text for row in result.rows if "'" not in row.name)
-    assert not list(Path("/dev/shm").glob("seneca-*-papers-*"))
+    assert not list(Path("/dev/shm").glob(f"seneca-*-papers-{os.getpid()}*"))
 
 
-@pytest.mark.parametrize("experiment", [makespan, search, imbalance, shares])
+@pytest.mark.whole_size(shown_by="test_an_experiment_has_its_paper_s_figures_ours_and_those_of_its_peers")
+@pytest.mark.parametrize("experiment", [imbalance, shares])
 def test_without_torch_there_are_still_rows(experiment, picture_folder):
     result = experiment.run(small(picture_folder, ("seneca", "minio")), SIZES[experiment])
     assert "torch" not in {row.name for row in result.rows}

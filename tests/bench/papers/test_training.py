@@ -48,6 +48,7 @@ def test_a_job_counts_its_epochs_and_not_those_before(picture_folder, loader):
     assert marks == ["mark", "mark"]
 
 
+@pytest.mark.whole_size(shown_by="test_a_job_counts_its_epochs_and_not_those_before")
 def test_a_job_runs_in_another_interpreter(picture_folder):
     (result,) = run_together([job(picture_folder)], python=sys.executable)
     assert result["samples"] == 48
