@@ -13,7 +13,7 @@ from sizes import size
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Pillow has much to say of damage
 
-COUNT = int(os.environ.get("SENECA_FUZZ", size(60, 400)))
+COUNT = int(os.environ.get("SENECA_FUZZ", size(40, 400)))
 
 
 def test_fuzz():

@@ -80,7 +80,7 @@ def test_a_sound_is_resampled_as_by_torchaudio(rates, name):
 def test_a_sound_of_any_length_becomes_as_long_as_torchaudio_makes_it():
     rng = np.random.default_rng(0)
     rates = [160, 441, 8000, 16_000, 22_050, 44_100, 48_000]
-    for _ in range(sizes.size(60, 600)):
+    for _ in range(sizes.size(20, 600)):
         rate, new_rate = (int(rng.choice(rates)) for _ in range(2))
         frames = np.zeros((1, int(rng.integers(0, 3000))), np.float32)
         wanted = portable.resample(torch.from_numpy(frames), rate, new_rate).shape

@@ -35,7 +35,7 @@ SIZES = {
 OWN_PEERS = {joader: {"torch"}, hits: {"like MinIO"}, imbalance: {"torch"}, accuracy: {"torch"}}
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("experiment", SIZES, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_an_experiment_has_its_paper_s_figures_ours_and_those_of_its_peers(experiment, picture_folder):
     result = experiment.run(small(picture_folder), SIZES[experiment])

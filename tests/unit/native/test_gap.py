@@ -444,6 +444,7 @@ def test_children_that_read_come_first(pictures):
         with open("/dev/zero", "rb", buffering=0) as zeros:
             while True:
                 zeros.read(1 << 20)
+                time.sleep(0.005)
     try:
         other = iter(loader_of(pictures, num_workers=0))
         other._begin()
