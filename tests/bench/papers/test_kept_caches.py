@@ -7,6 +7,7 @@ import pytest
 from papers import kept_caches
 from papers.kept_caches import ARCHIVES, of_archives, of_caches, prepared_s, rules, schedules
 from papers.policies.clrfu import CLRFU, LRFU
+from papers.setup import SEED
 from sizes import size
 
 COSTS = {"a": 1.0, "b": 5.0, "c": 3.0}
@@ -86,6 +87,14 @@ def test_it_prints_its_seed_and_a_table_of_each_kind(capsys, monkeypatch):
     assert "seed 7" in printed and "Kept: archives" in printed and "Kept: caches" in printed
     assert all(name in printed for name in ("seneca", "CLRFU", "Belady"))
     assert np.isfinite([row["ours"] for row in kept_caches.rows(orders=1, seed=7)]).all()
+
+
+def test_the_page_has_its_numbers(monkeypatch):
+    monkeypatch.setattr(kept_caches, "CAPACITIES_GB", (240,))
+    result = kept_caches.run(None, orders=1)
+    assert {row.name for row in result.rows} >= {"Seneca", "CLRFU", "LRFU", "Belady"}
+    assert len(result.measures()) == 6 and len(result.goals) == 2
+    assert str(SEED) in result.conditions[1]
 
 
 def test_what_cannot_be_is_refused(capsys):
