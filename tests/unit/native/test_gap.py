@@ -58,7 +58,7 @@ def test_order_and_pixels_are_those_without_the_gap(pictures, name, monkeypatch,
             monkeypatch.setattr(gap.Early, "begun", lambda *_: gap.NOTHING_EARLY)
         torch.manual_seed(1)
         data = seneca.ImageFolder(pictures, transform=T.Compose(CROP))
-        cache = {"cache": f"{name}{uses_gap}", "cache_bytes": "64KiB"} if shares else {}
+        cache = {"cache": f"{name}{uses_gap}", "cache_bytes": "64KiB", "split": "0-0-100"} if shares else {}
         loader = loader_of(pictures, dataset=data, **SAMPLERS[name_of_sampler](data), **cache)
         batches = []
         for number in range(3):
@@ -76,7 +76,7 @@ def test_order_and_pixels_are_those_without_the_gap(pictures, name, monkeypatch,
 
 def test_a_subset_in_random_order_is_foreseen(pictures, name):
     sampler = SubsetRandomSampler(range(5, 40))
-    loader = loader_of(pictures, sampler=sampler, cache=name, cache_bytes="64KiB")
+    loader = loader_of(pictures, sampler=sampler, cache=name, cache_bytes="64KiB", split="0-0-100")
     assert used(loader) == [12]
     assert sorted(np.concatenate([indices for *_, indices in epoch(loader)])) == list(range(5, 40))
 
@@ -238,7 +238,9 @@ def test_what_does_not_suit_the_epoch_is_dropped(pictures, monkeypatch, change):
 
 @pytest.mark.parametrize("shares", [False, True])
 def test_only_batches_whose_files_are_the_same_are_used(pictures, name, shares):
-    loader = loader_of(pictures, **({"cache": name, "cache_bytes": "64KiB"} if shares else {}))
+    loader = loader_of(
+        pictures, **({"cache": name, "cache_bytes": "64KiB", "split": "0-0-100"} if shares else {})
+    )
     epoch(loader)
     assert prepared(loader) == 3
     validate()
@@ -335,7 +337,7 @@ def test_nothing_is_left_of_a_loader_that_goes(pictures):
 
 def test_the_cache_can_be_closed_in_the_gap(pictures, name):
     data = seneca.ImageFolder(pictures, transform=T.Compose(CROP))
-    cache = seneca.SampleCache.create(name, data, cache_bytes="64KiB")
+    cache = seneca.SampleCache.create(name, data, cache_bytes="64KiB", split="0-0-100")
     loader = loader_of(pictures, dataset=data, cache=cache)
     epoch(loader)
     assert prepared(loader) == 3
@@ -353,7 +355,7 @@ def test_if_most_is_kept_nothing_is_prepared(pictures, name):
 
 
 def test_exact_copies_are_not_made_in_the_gap(pictures, name):
-    loader = loader_of(pictures, cache=name, cache_bytes="64KiB", share="exact")
+    loader = loader_of(pictures, cache=name, cache_bytes="64KiB", split="0-0-100", share="exact")
     for _ in range(2):
         epoch(loader)
         assert prepared(loader) == 0
@@ -462,7 +464,7 @@ def test_children_that_read_come_first(pictures):
 
 def test_a_job_that_is_killed_in_the_gap_takes_nothing_from_others(pictures, name, tmp_path, monkeypatch):
     monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "audit"))
-    shared = {"cache": name, "cache_bytes": "64KiB"}
+    shared = {"cache": name, "cache_bytes": "64KiB", "split": "0-0-100"}
     come, told = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -511,7 +513,7 @@ def test_pairs_are_prepared_with_their_masks(tmp_path, monkeypatch):
 
 def test_the_audit_finds_each_sample_once(pictures, name, tmp_path, monkeypatch):
     monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "audit"))
-    shared = {"cache": name, "cache_bytes": "64KiB"}
+    shared = {"cache": name, "cache_bytes": "64KiB", "split": "0-0-100"}
     first = loader_of(pictures, **shared, job="first")
     second = loader_of(pictures, **shared, job="second", share="decoded", shuffle=False)
     for number in range(4):
