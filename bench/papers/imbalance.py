@@ -78,22 +78,14 @@ def run(setup: Setup, size: Size | None = None) -> Result:
 
 def ranks(setup: Setup, size: Size, name: str) -> list[list[tuple[float, float]]]:
     """Of each rank the iterations that count: when it began to wait for a batch, and when it had it."""
-    storage = setup.storage
-    memory = round(size.cached * storage.files_bytes)
-    with setup.cache(name) as cache, storage.held(memory, cache):
+    with setup.on_slow_storage(name, size.cached) as training:
         of_ranks = [
-            setup.training(
-                name,
-                cache,
-                folder=storage.folder,
-                samples=storage.samples,
-                cache_bytes=memory,
+            training(
                 batch=size.batch,
                 workers=size.workers,
                 epochs=size.epochs,
                 step_s=size.step_s,
                 shard=(rank, size.ranks),
-                seed=SEED,
             )
             for rank in range(size.ranks)
         ]

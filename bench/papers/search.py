@@ -112,21 +112,14 @@ def in_memory(setup: Setup, size: Size, name: str) -> dict[str, float]:
 def on_slow_storage(setup: Setup, size: Size, name: str) -> dict[str, float]:
     """Memory for a part of the files, page cache and cache together."""
     storage = setup.storage
-    memory = round(size.cached * storage.files_bytes)
-    with setup.cache(name) as cache, storage.held(memory, cache):
+    with setup.on_slow_storage(name, size.cached) as training:
         trainings = [
-            setup.training(
-                name,
-                cache,
-                folder=storage.folder,
-                samples=storage.samples,
-                cache_bytes=memory,
+            training(
                 workers=size.workers,
                 batch=size.small_batch,
                 crop=size.small_crop,
                 warm=1,
                 epochs=size.epochs,
-                seed=SEED,
             )
             for _ in range(size.jobs)
         ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,25 @@ class Setup:
             yield cache if name in WITH_CACHE else None
         finally:
             left_behind(cache)
+
+    @contextmanager
+    def on_slow_storage(self, name: str, cached: float) -> Iterator[Callable[..., Training]]:
+        """Memory for a part of the files of the slow storage, page cache and cache together.
+
+        What is yielded makes jobs of loader ``name`` there, of :meth:`training`'s other arguments.
+        """
+        storage = self.storage
+        memory = round(cached * storage.files_bytes)
+        with self.cache(name) as cache, storage.held(memory, cache):
+            yield functools.partial(
+                self.training,
+                name,
+                cache,
+                folder=storage.folder,
+                samples=storage.samples,
+                cache_bytes=memory,
+                seed=SEED,
+            )
 
     def training(
         self, name: str, cache: str | None, *, folder: Path, samples: int, cache_bytes: int, **more: Any

@@ -73,19 +73,8 @@ def run(setup: Setup, size: Size | None = None) -> Result:
 
 def of_loader(setup: Setup, size: Size, name: str) -> dict[str, float]:
     """One loader's rates: an epoch lasts from when its first job begins it until the last ends it."""
-    storage = setup.storage
-    memory = round(size.cached * storage.files_bytes)
-    with setup.cache(name) as cache, storage.held(memory, cache):
-        one = setup.training(
-            name,
-            cache,
-            folder=storage.folder,
-            samples=storage.samples,
-            cache_bytes=memory,
-            batch=size.batch,
-            epochs=size.epochs,
-            seed=SEED,
-        )
+    with setup.on_slow_storage(name, size.cached) as training:
+        one = training(batch=size.batch, epochs=size.epochs)
         results = run_together([one] * size.jobs, python=setup.python_of(name))
     took = max(each["ended"] for each in results) - min(each["began"] for each in results)
     return {
