@@ -24,6 +24,7 @@ from sizes import WHOLE, pytest_collection_modifyitems, pytest_configure, pytest
 if not WHOLE:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import huge_pages
 import numpy as np
 import simplejpeg
 import torch
@@ -104,9 +105,11 @@ def frozen() -> None:
     torch and of pytest again, for a third of a second. Each forked child would copy the memory they lie in.
 
     What earlier modules have freed goes back to the kernel, or each fork would copy the page tables of it.
+    What is left lies in huge pages.
     """
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
+    huge_pages.collapse()
     gc.freeze()
     gc.enable()
 

@@ -212,6 +212,7 @@ def _become(request: dict, descriptors: list[int]) -> tuple[types.CodeType, dict
 
 
 if __name__ == "__main__":
+    import huge_pages
     import numpy as np
     import torch.utils.data  # noqa: F401
 
@@ -220,6 +221,7 @@ if __name__ == "__main__":
         importlib.import_module(_module)
     multiprocessing.set_start_method("fork")  # a script that came with -c has no module that another imports
     gc.freeze()  # at its end each script would examine all objects of torch, and copy the memory they lie in
+    huge_pages.collapse()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the tests
     _asked = socket.socket(fileno=int(sys.argv[1]))
     _job = _serve(_asked)

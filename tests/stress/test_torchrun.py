@@ -3,8 +3,6 @@
 import itertools
 import json
 import os
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 import rank_process
 from job_processes import Host, Job, assert_exactly_once
 from rank_process import ATTEMPTS, BATCH_SIZE, CASES, EPOCHS, KILLED, OPAQUE
+from ready import Script
 from sizes import size
 from torch.utils.data import DistributedSampler
 
@@ -126,19 +125,19 @@ def run(tmp_path_factory, small_pictures):
     environment = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     options = ["--standalone", f"--nproc-per-node={RANKS}", "--max-restarts=1", "--monitor-interval=0.1"]
     program = [str(HERE / "rank_process.py"), str(folder), host.name, str(small_pictures)]
-    launched = subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", *options, *program],
+    launched = Script(
+        "-c",
+        "import torch.distributed.run; torch.distributed.run.main()",
+        *options,
+        *program,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
     )
     try:
         stays = host.start(
             trains_until(folder / "over", folder / "0" / f"{KILLED} 0.neighbour", f"{host.name}-0")
         )
         beside = host.start(trains_beside(folder, host.name, small_pictures))
-        said, _ = launched.communicate(timeout=TIME_OUT_S)
+        said = "".join(launched.communicate(timeout=TIME_OUT_S))
         assert launched.returncode == 0 and ("exitcode: -9" in said) == (ATTEMPTS > 1), said[-6000:]
         assert beside.wait() == 0
         left = host.segments()
