@@ -126,6 +126,7 @@ class DataLoader(faces.DataLoader[_T_co]):
             return self._begun()
 
     def _begun(self) -> Iterator[Any]:
+        self._gap.asked()
         if self._iterator is not None and self._iterates_in != os.getpid():
             self._iterator = None  # it is the parent's, and so are its workers
         if self._iterator is not None and not self._still_suits(self._iterator):

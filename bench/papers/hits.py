@@ -4,9 +4,10 @@ Three jobs. From their second epoch on, hits are 1 - bytes that the jobs had fro
 that were delivered. What the page cache gives counts as read, therefore the loaders' own memory is all that
 counts. It has room for ENCODED. Of it Seneca uses a part as the stage, for copies that jobs pass on.
 
-Beside it stands the device's count, with a page cache that the same memory holds back. While an epoch ends,
-a job reads files for the next, and drops those that others make meanwhile. Both counts have them. The fewer
-samples an epoch has, the more they matter.
+Beside it stands the device's count, with a page cache that the same memory holds back. Until
+the next epoch is asked for, a job brings files of it into the page cache, which others may make meanwhile.
+Both counts have them, and ``stats()["read_bytes"]`` has not: they are 3 to 5 % more in epochs of 1,500 files.
+The fewer samples an epoch has, the more they matter.
 """
 
 from __future__ import annotations

@@ -166,7 +166,8 @@ class Early:
 
     def begun(self, source: PlannedOrder, inputs: Inputs) -> Begun:
         """What of it is prepared, if the epoch of ``source`` begins like it; else nothing."""
-        if not (_plans_alike(self.source.plan, source.plan) and _prepare_alike(self.inputs, inputs)):
+        is_like_it = _plans_alike(self.source.plan, source.plan) and _prepare_alike(self.inputs, inputs)
+        if self.own_seed or not is_like_it:  # where others exchange samples it has no batches
             return Begun(own_seed=self.own_seed)
         good = list(
             itertools.takewhile(lambda one: one.batch.wait(0) and _is_of_now(one, inputs), self.batches)
@@ -236,6 +237,18 @@ class Gap:
         dropped, self._early = self._early, None
         if dropped is not None and self._owner == os.getpid():
             dropped.end()
+
+    def asked(self) -> None:
+        """An epoch is asked for: bring no more files if its order is not the one that was foreseen.
+
+        Jobs that exchange samples take each other's copies. Whichever job needs a file reads it. If it were
+        brought here too while jobs read, it would be read twice.
+        """
+        waiting = self._early
+        if waiting is None or self._owner != os.getpid() or not waiting.end.alive:
+            return
+        if waiting.own_seed:
+            early.stop(waiting.stream)
 
     def close(self, loader: Any) -> None:
         """Learn from the gap which ends now. Nothing was drawn yet for the epoch that begins."""

@@ -354,6 +354,34 @@ def test_if_most_is_kept_nothing_is_prepared(pictures, name):
     assert loader.stats()["read_bytes"] == sum(path.stat().st_size for path in pictures.rglob("*.jpg"))
 
 
+def test_no_more_files_are_brought_once_an_epoch_of_jobs_that_share_is_asked_for(pictures, name, monkeypatch):
+    """Whichever job needs them reads them."""
+    shared = {"cache": name, "cache_bytes": "64KiB", "split": "0-0-100"}
+    other = loader_of(pictures, **shared, job="other", num_workers=0)
+    epoch(other)
+    busy = iter(loader_of(pictures, num_workers=0))
+    busy._begin()
+    busy._prefetcher._draw()  # the gap gives way to it
+    loader = loader_of(pictures, **shared, job="one")
+    epoch(loader)
+    found = []
+    inspect = type(loader)._inputs
+
+    def inputs(loader, support):
+        waiting = loader._gap._early
+        assert waiting.own_seed
+        before = early.brought(waiting.stream)
+        next(busy)
+        time.sleep(0.2)  # in which it would have brought them all
+        found.append((before, early.brought(waiting.stream)))
+        return inspect(loader, support)
+
+    monkeypatch.setattr(type(loader), "_inputs", inputs)
+    assert len(epoch(loader)) == COUNT // 4
+    assert found == [(0, 0)]
+    assert loader.stats()["early"] == 0
+
+
 def test_exact_copies_are_not_made_in_the_gap(pictures, name):
     loader = loader_of(pictures, cache=name, cache_bytes="64KiB", split="0-0-100", share="exact")
     for _ in range(2):
