@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parent))
 from small_setup import small
 
 SIZES = {
-    makespan: makespan.Size(jobs=3, mean_arrival_s=0.1, epochs=1, steps_s=(0.0, 0.001)),
+    makespan: [makespan.Size(jobs=3, mean_arrival_s=0.1, epochs=1, steps_s=(0.0, 0.001), crop=32)],
     hits: hits.Size(jobs=2, samples=96, cached=(0.4,), epochs=1, batch=8),
     search: search.Size(jobs=2, seconds=0.3, batch=8, copies=1.0, small_batch=8),
     joader: joader.Size(
