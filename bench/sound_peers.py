@@ -46,6 +46,8 @@ class Setup:
     clip_frames: int  # of a whole clip, at RATE
     cache: str
 
+    part = None  # every job trains on all of them
+
 
 class Resample:
     """torchaudio.transforms.Resample in plain torch: one convolution, as torchaudio computes it."""
@@ -140,7 +142,7 @@ def open_seneca(setup: Setup, job: int, **options: Any) -> Opened:
         prefetch_factor=AHEAD,
         **(options or {"cache": None}),
     )
-    return Opened(_for_ever(loader), loader.stats)
+    return Opened(_for_ever(loader), loader.stats, indices=lambda: loader.last_indices)
 
 
 def open_decoded(setup: Setup, job: int) -> Opened:

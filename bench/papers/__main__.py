@@ -47,7 +47,17 @@ from papers.result import Result  # noqa: E402
 from papers.setup import SEED, Setup, loaders_here  # noqa: E402
 from papers.slow_storage import Bucket, Storage  # noqa: E402
 
-EXPERIMENTS = ("makespan", "hits", "search", "joader", "imbalance", "shares", "kept_caches", "accuracy")
+EXPERIMENTS = (
+    "makespan",
+    "hits",
+    "search",
+    "search_sound",
+    "joader",
+    "imbalance",
+    "shares",
+    "kept_caches",
+    "accuracy",
+)
 RATE = 40_000_000
 FILES = 1500
 IN_MEMORY = 6000  # samples: links to the pictures
@@ -65,6 +75,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of class folders of pictures; made up if not given")
     parser.add_argument("--cifar", type=Path, help="folder with train/ and test/; made up if not given")
+    parser.add_argument("--sound", type=Path, help="folder of WAVs of one channel; tones if not given")
     parser.add_argument("--only", default=",".join(experiments), help=f"of {','.join(experiments)}")
     parser.add_argument("--html", type=Path, default=Path("papers.html"), help="the page (papers.html)")
     parser.add_argument("--json", type=Path, help="also write all results to this file")
@@ -83,7 +94,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for name in options.only:
         if name not in experiments:
             parser.error(f"no experiment {name}; there are {', '.join(experiments)}")
-    for folder in (options.data, options.cifar):
+    for folder in (options.data, options.cifar, options.sound):
         if folder is not None and not folder.is_dir():
             parser.error(f"no such folder: {folder}")
     if options.files < 1:
@@ -168,7 +179,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             make_links(copied(data, Path(fast) / "pictures"), links, IN_MEMORY)
             loaders, missing = loaders_here(storage, options.peer_python)
             print(*missing, sep="\n", flush=True)
-            setup = Setup(storage, links, IN_MEMORY, options.cifar, loaders, options.peer_python)
+            setup = Setup(
+                storage, links, IN_MEMORY, options.cifar, loaders, options.peer_python, sound=options.sound
+            )
             return run(options, setup, machine)
     except (FileNotFoundError, NoDisk, CompileError, slow_reads.NotHeldBack) as error:
         print(f"bench.papers: {error}", file=sys.stderr)

@@ -46,6 +46,7 @@ class Setup:
         peer_python: The interpreter that has DALI; None: this one.
         workers: Threads or processes of a job.
         batch: Samples of a batch.
+        sound: A folder of WAVs of one channel; None: tones are made up.
     """
 
     storage: Storage
@@ -56,6 +57,7 @@ class Setup:
     peer_python: str | None
     workers: int = 2
     batch: int = 64
+    sound: Path | None = None
 
     @property
     def peers(self) -> tuple[str, ...]:

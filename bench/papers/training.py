@@ -12,17 +12,24 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sound_peers
 from bench_jobs import cpu_s
 from job_loaders import Opened, Setup, open_dali, open_seneca, open_torch
 from jobs import Job, Voice, started
 from report import lines_of
 
-OPENERS: dict[str, Callable[..., Opened]] = {"seneca": open_seneca, "torch": open_torch, "dali": open_dali}
+OPENERS: dict[str, Callable[..., Opened]] = {
+    "seneca": open_seneca,
+    "torch": open_torch,
+    "dali": open_dali,
+    "sound-seneca": sound_peers.open_seneca,
+    "sound-torch": sound_peers.open_torch,
+    "sound-dali": sound_peers.open_dali,
+}
 
 
 class Twice(RuntimeError):
@@ -34,8 +41,8 @@ class Training:
     """One job.
 
     Args:
-        loader: ``seneca``, ``torch`` or ``dali``.
-        setup: What bench/job_loaders.py opens a loader from.
+        loader: ``seneca``, ``torch`` or ``dali``; with ``sound-`` before it, one that loads sounds.
+        setup: What bench/job_loaders.py opens a loader from; of sounds, bench/sound_peers.py.
         options: More arguments of ``seneca.DataLoader``.
         epochs: That count.
         seconds: That count, in place of epochs.
@@ -48,7 +55,7 @@ class Training:
     """
 
     loader: str
-    setup: Setup
+    setup: Setup | sound_peers.Setup
     options: dict[str, Any] = field(default_factory=dict)
     epochs: int = 1
     seconds: float | None = None
@@ -124,9 +131,7 @@ def opened_in_its_groups(number: int, training: Training) -> Opened:
     import torch
 
     torch.manual_seed(1000 * training.seed + number)
-    if training.loader == "seneca":
-        return partial(open_seneca, **training.options)(training.setup, number)
-    return OPENERS[training.loader](training.setup, number)
+    return OPENERS[training.loader](training.setup, number, **training.options)
 
 
 def stream(opened: Opened, training: Training) -> Iterator[tuple[int, bool]]:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from papers import accuracy, hits, imbalance, joader, makespan, search, shares
+from papers import accuracy, hits, imbalance, joader, makespan, search, search_sound, shares
 from papers.page import page
 from papers.result import OURS, PAPER, PEER
 from papers.setup import Setup
@@ -18,6 +18,9 @@ SIZES = {
     makespan: [makespan.Size(jobs=3, mean_arrival_s=0.1, epochs=1, steps_s=(0.0, 0.001), crop=32)],
     hits: hits.Size(jobs=2, samples=96, cached=(0.4,), epochs=1, batch=8),
     search: search.Size(jobs=2, seconds=0.3, batch=8, copies=1.0, small_batch=8),
+    search_sound: search_sound.Size(
+        jobs=2, clips=2, clip_s=1.0, samples=16, batch=4, seconds=0.3, copies=1.0
+    ),
     joader: joader.Size(
         jobs=(1, 2),
         step_s=0.0,

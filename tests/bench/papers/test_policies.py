@@ -174,6 +174,16 @@ def test_tensorsocket_prepares_for_all_what_one_job_needs():
     assert outcome_of("tensorsocket", scenario, 0.2).preparations == 2 * N
 
 
+@pytest.mark.parametrize("jobs", [2, 4])
+def test_tensorsocket_multiplies_the_samples_of_jobs_that_wait_for_their_loaders(jobs):
+    """TensorSocket's abstract: up to 100 % more samples/s, and half the CPUs. Here of two jobs, each of which
+    could use all that the host prepares; four gain more than the paper's best."""
+    scenario = Scenario([Job(epochs=3) for _ in range(jobs)], N, batch=50, preparing=1 / jobs)
+    alone, shared = (outcome_of(policy, scenario, 0.2) for policy in ("page-cache", "tensorsocket"))
+    assert alone.time / shared.time == pytest.approx(jobs, abs=jobs * POINTS)
+    assert shared.preparations / alone.preparations == pytest.approx(1 / jobs, abs=POINTS)
+
+
 def test_shade_finds_the_importance_that_is_cached():
     """SHADE's paper has hits of losses that are not published; these ranks' importance is known."""
     scenario = Scenario([Job(epochs=6), Job(epochs=6)], N, warm=2)
