@@ -10,7 +10,8 @@ The memory group limits all memory of its processes, and what training takes of 
 Therefore a thread compares the page cache of the group with its budget, forty times a second: what the page
 cache and the segment may have together. If the page cache has more, the thread lowers the limit for a
 moment, by as much, and the kernel gives up the pages that were used longest ago. Otherwise the limit leaves
-room for what the jobs take until the next time.
+room for what the jobs take until the next time. Jobs see that room as free memory. Where the dataset is not
+much larger, Seneca's first split counts on a page cache there. It is changed once reads show otherwise.
 
 Needs root, and version 1 of the controllers ``blkio`` and ``memory``.
 """
@@ -72,7 +73,7 @@ class Disk(Storage):
         return (
             f"The page cache and Seneca's cache together are held to {share:.0%} of the files, by a memory"
             f" group whose limit follows what the jobs use besides; {ROOM_BYTES >> 20} MiB of room are left"
-            " for that."
+            " for that, which Seneca's first split takes for page cache."
         )
 
     @contextmanager
