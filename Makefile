@@ -187,7 +187,10 @@ C_LIBRARIES := -ljpeg $(if $(HAS_PNG:no=),-lpng -lz) $(HAS_WEBP:yes=-lwebp) $(HA
                $(HAS_SNDFILE:yes=-lsndfile) -lpthread -ldl -lm -lrt
 
 C_FOLDER := build/$(FLAVOUR)
-C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(wildcard tests/c/test_*.c))
+# Those that kill processes: ThreadSanitizer keeps state that a child without its threads cannot have.
+DEATHS := test_crash test_crash_points test_kills test_flipped_words
+C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(filter-out $(if $(filter tsan,$(FLAVOUR)),$(DEATHS:%=tests/c/%.c)), \
+             $(wildcard tests/c/test_*.c)))
 C_SHARED := $(filter-out tests/c/test_%,$(C_SOURCES) $(wildcard tests/c/*.c))
 
 # What test_kernels needs of csrc/, which is all that is compiled for another machine.
@@ -198,16 +201,19 @@ ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
 
 # Plain C as well, where the processor would do with vectors.
+# All are run, whichever fails.
 c-tests: $(C_TESTS)
-	@for test in $(C_TESTS); do $$test $(SEED) || exit 1; done
-	@SENECA_SIMD=none $(C_FOLDER)/test_codec $(SEED)
+	@failed=; \
+	for test in $(C_TESTS); do $$test $(SEED) || failed="$$failed $$(basename $$test)"; done; \
+	SENECA_SIMD=none $(C_FOLDER)/test_codec $(SEED) || failed="$$failed test_codec (SENECA_SIMD=none)"; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 $(C_FOLDER)/test_%: $(C_FOLDER)/tests/c/test_%.o $(C_SHARED:%.c=$(C_FOLDER)/%.o)
 	@$(CC) $(C_FLAGS) -o $@ $^ $(C_LIBRARIES)
 
 $(C_FOLDER)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	@$(CC) -std=gnu11 $(C_FLAGS) $(C_FORMATS) -ffp-contract=off $(C_WARNINGS) -Icsrc -MMD -MP -c -o $@ $<
+	@$(CC) -std=gnu11 $(C_FLAGS) $(C_FORMATS) -DSN_CRASH_POINTS -ffp-contract=off $(C_WARNINGS) -Icsrc -MMD -MP -c -o $@ $<
 
 .SECONDARY:
 -include $(wildcard $(C_FOLDER)/*/*/*.d $(C_FOLDER)/*/*/*/*.d)

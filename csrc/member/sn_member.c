@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../base/sn_bits.h"
+#include "../base/sn_crash.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
@@ -64,8 +65,10 @@ static void publish_subset(sn_member *member, sn_segment *segment, const sn_part
     subset.subset = sn_subsets_key(order->samples, order->perm.n);
     if (sn_row_claim(segment, &subset, &member->subset_row) != 0)
         return;
-    for (uint32_t i = 0; i < order->perm.n; i++)
+    for (uint32_t i = 0; i < order->perm.n; i++) {
         sn_bit_clear(sn_seen(segment, member->subset_row), order->samples[i]);
+        SN_CRASH_POINT(subset_sample);
+    }
 }
 
 /* A row of its own in the segment, all under the lock. */
@@ -93,10 +96,14 @@ static int join(sn_member *member, sn_segment *segment)
     sn_store_reap(segment, 1);
     rc = sn_row_claim(segment, &who, &member->holder.row);
     if (rc == 0) {
+        SN_CRASH_POINT(member_claimed);
         memcpy(sn_seen(segment, member->holder.row), member->chooser.order.taken, segment->row_words * 8);
+        SN_CRASH_POINT(member_seen);
         if (member->chooser.client.shares)
             sn_want_join(segment, member->holder.row);
+        SN_CRASH_POINT(member_joined);
         publish_subset(member, segment, &who);
+        SN_CRASH_POINT(member_has_subset);
         member->segment = segment;
     }
     sn_store_leave(segment);
@@ -221,6 +228,7 @@ static void learn_copy_bytes(sn_member *member)
         return;
     client->copy_bytes = most;
     segment->rows[member->holder.row].stage_need = stage_need(member);
+    SN_CRASH_POINT(member_needs);
     sn_rows_derive_budgets(segment);
 }
 
@@ -232,6 +240,7 @@ static void catch_up(sn_member *member)
     sn_counted eligible = sn_eligible(segment, row);
 
     memcpy(sn_seen(segment, row), member->chooser.order.taken, segment->row_words * 8);
+    SN_CRASH_POINT(caught_up);
     for (uint64_t slot = sn_bits_next(eligible.words, 0, segment->n_stage, 1); slot < segment->n_stage;
          slot = sn_bits_next(eligible.words, slot + 1, segment->n_stage, 1))
         if (sn_order_is_taken(&member->chooser.order, segment->slots[slot].sample))
@@ -269,6 +278,7 @@ static void make_timetable(sn_member *member)
             return;
         }
         timetable->decoded_pipeline = member->chooser.client.decoded_pipeline;
+        SN_CRASH_POINT(timetable_begun);
         timetable->places = n;
         if (order->samples)
             memset(timetable->part_of, SN_NEVER, order->n_samples);
@@ -276,6 +286,7 @@ static void make_timetable(sn_member *member)
     for (; member->published < end; member->published++)
         timetable->part_of[sn_order_at(order, member->published)] =
             (uint8_t)((uint64_t)member->published * SN_PARTS / n);
+    SN_CRASH_POINT(timetable_longer);
 }
 
 /* Publish where it is, and note when nobody is expected any more. */
@@ -285,6 +296,7 @@ static void publish_drawn(sn_member *member)
 
     atomic_store_explicit(&self->drawn, drawn_of(member), memory_order_relaxed);
     self->has_timetable = member->publishes && member->published == member->chooser.order.perm.n;
+    SN_CRASH_POINT(member_drawn);
     if (self->expects && drawn_of(member) >= member->chooser.peers.expected_until) {
         self->expects = 0;
         sn_rows_derive_budgets(member->segment);
@@ -498,6 +510,7 @@ int sn_member_retire(sn_member *member)
     sn_store_fold(segment);
     sn_holder_let_go(&member->holder);
     sn_row_retire(segment, member->holder.row);
+    SN_CRASH_POINT(member_retired);
     if (member->subset_row != SN_NONE)
         sn_row_leave(segment, member->subset_row);
     member->subset_row = SN_NONE;

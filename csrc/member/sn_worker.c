@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "../base/sn_crash.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../store/sn_rows.h"
@@ -52,6 +53,7 @@ static void publish_copy_bytes(sn_worker *worker)
     if (self->pipeline == worker->client.augmented_pipeline && self->copy_bytes == worker->client.copy_bytes)
         return;
     self->pipeline = worker->client.augmented_pipeline;
+    SN_CRASH_POINT(worker_pipeline);
     self->copy_bytes = worker->client.copy_bytes;
 }
 
@@ -86,6 +88,7 @@ static int take_over(sn_worker *worker, uint32_t row, const sn_claim *claim, sn_
 
     if (state == SN_SLOT_READY || state == SN_SLOT_WRITING)
         entry = sn_holder_hold(worker->client.holder, claim->slot);
+    SN_CRASH_POINT(claim_held_twice);
     sn_ledger_let_go(segment, row, claim->entry); /* after: held all the time */
     if (entry == SN_NONE)
         return SN_MISS;

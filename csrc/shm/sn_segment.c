@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_crash.h"
 #include "../base/sn_descriptor.h"
 #include "../base/sn_status.h"
 
@@ -318,12 +319,14 @@ static int create(sn_segment *segment, const sn_geometry *geometry, int64_t newe
         rc = -errno;
     if (rc == 0 && ftruncate(segment->fd, (off_t)layout.segment_bytes) != 0)
         rc = -errno;
+    SN_CRASH_POINT(create_sized);
     if (rc == 0)
         rc = map(segment, layout.segment_bytes);
     if (rc == 0) {
         if (in_memory)
             make_huge(segment, 0, layout.payload_at / HUGE_PAGE * HUGE_PAGE);
         rc = reserve(segment->fd, 0, at_birth, progress, context);
+        SN_CRASH_POINT(create_reserved);
     }
     if (rc != 0) {
         if (rc != SN_E_GONE)
@@ -334,6 +337,7 @@ static int create(sn_segment *segment, const sn_geometry *geometry, int64_t newe
     layout.boot = this_boot();
     layout.newest_ctime = newest_ctime;
     *segment->head = layout; /* magic is still 0 in it */
+    SN_CRASH_POINT(create_planned);
     resolve(segment, &layout);
     /* Fresh pages are zero: rows are free, slots empty, all samples unseen. Derived
      * state is built by the caller's first rebuild, which `busy` asks for. */
@@ -342,6 +346,7 @@ static int create(sn_segment *segment, const sn_geometry *geometry, int64_t newe
         if (has_free(segment->fd, 2 * area)) /* one of them for this process's own row */
             make_huge(segment, layout.areas_at + (SN_MAX_ROWS - i) * layout.area_bytes, area);
     atomic_store(&segment->head->busy, 1);
+    SN_CRASH_POINT(create_busy);
     atomic_store_explicit(&segment->head->magic, SN_MAGIC, memory_order_release);
     return SN_ATTACH_CREATED;
 }
@@ -388,6 +393,7 @@ static int join(sn_segment *segment, const sn_geometry *geometry, uint64_t file_
         resolve(segment, &layout);
         if (deserted) /* kept: it has lain where anything may have come over it */
             atomic_store(&segment->head->busy, 1);
+        SN_CRASH_POINT(join_found);
         if (geometry && geometry->keep > layout.geometry.keep)
             segment->head->geometry.keep = geometry->keep;
         rc = SN_ATTACH_JOINED;
@@ -455,6 +461,7 @@ void sn_segment_unlink(sn_segment *segment)
 {
     if (sn_segment_linked(segment))
         unlink(segment->path);
+    SN_CRASH_POINT(unlinked);
 }
 
 int sn_segment_linked(const sn_segment *segment)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "../base/sn_crash.h"
+
 #define WORK_WORDS (sizeof(sn_work) / sizeof(uint64_t))
 
 static void publish(_Atomic uint32_t *sequence, _Atomic uint32_t *generation, uint32_t of_row, _Atomic uint64_t *words,
@@ -13,6 +15,7 @@ static void publish(_Atomic uint32_t *sequence, _Atomic uint32_t *generation, ui
     atomic_store_explicit(sequence, odd, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(generation, of_row, memory_order_relaxed);
+    SN_CRASH_POINT(telemetry_odd);
     for (size_t i = 0; i < n; i++)
         atomic_store_explicit(&words[i], values[i], memory_order_relaxed);
     atomic_store_explicit(sequence, odd + 1, memory_order_release);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../base/sn_bits.h"
+#include "../base/sn_crash.h"
 #include "sn_space.h"
 
 #define AT_ONCE 256 /* so many records are on their way from memory together */
@@ -12,14 +13,19 @@ static void writing_append(sn_segment *segment, uint32_t slot)
     uint32_t *count = &segment->head->lists[SN_LIST_WRITING].count;
     segment->slots[slot].list = SN_LIST_WRITING;
     segment->slots[slot].list_prev = *count;
-    segment->writing[(*count)++] = slot;
+    SN_CRASH_POINT(writing_placed);
+    segment->writing[*count] = slot;
+    SN_CRASH_POINT(writing_listed);
+    ++*count;
 }
 
 static void writing_remove(sn_segment *segment, uint32_t slot)
 {
     uint32_t last = segment->writing[--segment->head->lists[SN_LIST_WRITING].count];
+    SN_CRASH_POINT(writing_shorter);
     uint32_t place = segment->slots[slot].list_prev;
     segment->writing[place] = last;
+    SN_CRASH_POINT(writing_moved);
     segment->slots[last].list_prev = place;
 }
 
@@ -35,11 +41,14 @@ static void list_append(sn_segment *segment, uint32_t slot, uint32_t list)
     record->list = (uint8_t)list;
     record->list_next = SN_NONE;
     record->list_prev = head->tail;
+    SN_CRASH_POINT(append_placed);
     if (head->tail == SN_NONE)
         head->head = slot;
     else
         segment->slots[head->tail].list_next = slot;
+    SN_CRASH_POINT(append_linked);
     head->tail = slot;
+    SN_CRASH_POINT(append_tail);
     head->count++;
 }
 
@@ -52,11 +61,14 @@ static void list_prepend(sn_segment *segment, uint32_t slot, uint32_t list)
     record->list = (uint8_t)list;
     record->list_prev = SN_NONE;
     record->list_next = head->head;
+    SN_CRASH_POINT(prepend_placed);
     if (head->head == SN_NONE)
         head->tail = slot;
     else
         segment->slots[head->head].list_prev = slot;
+    SN_CRASH_POINT(prepend_linked);
     head->head = slot;
+    SN_CRASH_POINT(prepend_head);
     head->count++;
 }
 
@@ -73,10 +85,12 @@ static void list_remove(sn_segment *segment, uint32_t slot)
         head->head = record->list_next;
     else
         segment->slots[record->list_prev].list_next = record->list_next;
+    SN_CRASH_POINT(unlinked_forwards);
     if (record->list_next == SN_NONE)
         head->tail = record->list_prev;
     else
         segment->slots[record->list_next].list_prev = record->list_prev;
+    SN_CRASH_POINT(unlinked_backwards);
     head->count--;
 }
 
@@ -89,6 +103,7 @@ static void chain_insert(sn_segment *segment, uint32_t slot)
     record->alone = first == SN_NONE;
     if (first != SN_NONE)
         segment->slots[first].alone = 0; /* those behind it are not since it came */
+    SN_CRASH_POINT(chain_not_alone);
     segment->first[record->sample] = slot;
 }
 
@@ -117,6 +132,7 @@ static void count_staged(sn_segment *segment, const sn_slot *record, int sign)
 void sn_slot_move(sn_segment *segment, uint32_t slot, uint32_t list)
 {
     list_remove(segment, slot);
+    SN_CRASH_POINT(move_on_no_list);
     list_append(segment, slot, list);
 }
 
@@ -129,24 +145,32 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
     uint32_t granule = sn_space_take(segment, payload->form, sn_granules_for(payload->length));
     if (granule == SN_NONE)
         return SN_NONE;
+    SN_CRASH_POINT(reserve_has_room);
 
     sn_slot *record = &segment->slots[slot];
     record->generation++;
+    SN_CRASH_POINT(reserve_generation);
     record->sample = payload->sample;
     record->form = payload->form;
     record->writer_row = (uint16_t)row;
     record->writer_generation = segment->rows[row].generation;
+    SN_CRASH_POINT(reserve_writer);
     record->granule = granule;
     record->length = payload->length;
     record->files_name = payload->files_name; /* or height and width */
     record->pipeline = payload->pipeline;
+    SN_CRASH_POINT(reserve_pipeline);
     record->uses = payload->uses;
     record->in_order = payload->in_order;
     record->pins = 0;
+    SN_CRASH_POINT(reserve_whole);
     atomic_store_explicit(&record->state, SN_SLOT_WRITING, memory_order_release);
+    SN_CRASH_POINT(reserve_writing);
 
     chain_insert(segment, slot);
+    SN_CRASH_POINT(reserve_chained);
     sn_slot_move(segment, slot, SN_LIST_WRITING);
+    SN_CRASH_POINT(reserve_listed);
     count_staged(segment, record, 1);
     return slot;
 }
@@ -175,6 +199,7 @@ void sn_slots_committed(sn_segment *segment, uint64_t *places)
     memset(places, 0, sn_bits_words(segment->head->lists[SN_LIST_WRITING].count) * sizeof *places);
     for (uint32_t group_word = 0; group_word < sn_bits_words(n_groups); group_word++) {
         for (uint64_t groups = take_bits(&segment->groups[group_word]); groups; groups &= groups - 1) {
+            SN_CRASH_POINT(fold_took_group);
             uint32_t group = group_word * 64 + (uint32_t)__builtin_ctzll(groups);
             uint32_t first = group * (SN_GROUP / 64), end = group < n_groups ? first + SN_GROUP / 64 : first;
             for (uint32_t word = first; word < end; word++) {
@@ -197,10 +222,15 @@ void sn_slot_free(sn_segment *segment, uint32_t slot)
     sn_slot *record = &segment->slots[slot];
 
     atomic_store_explicit(&record->state, SN_SLOT_EMPTY, memory_order_release);
+    SN_CRASH_POINT(free_empty);
     chain_remove(segment, slot);
+    SN_CRASH_POINT(free_unchained);
     count_staged(segment, record, -1);
+    SN_CRASH_POINT(free_uncounted);
     sn_space_give(segment, record->form, record->granule, sn_granules_for(record->length));
+    SN_CRASH_POINT(free_given);
     list_remove(segment, slot);
+    SN_CRASH_POINT(free_on_no_list);
     list_prepend(segment, slot, free_list(segment, slot));
 }
 
@@ -208,6 +238,7 @@ void sn_slots_clear(sn_segment *segment)
 {
     for (uint32_t list = 0; list < SN_LISTS; list++)
         segment->head->lists[list] = (sn_list_head){SN_NONE, SN_NONE, 0};
+    SN_CRASH_POINT(clear_lists);
     memset(segment->first, 0xFF, (size_t)segment->n_samples * sizeof *segment->first);
 }
 
@@ -219,6 +250,7 @@ void sn_slot_adopt(sn_segment *segment, uint32_t slot)
     switch (sn_slot_state(record)) {
     case SN_SLOT_EMPTY:
         list_append(segment, slot, free_list(segment, slot));
+        SN_CRASH_POINT(adopt_empty);
         return;
     case SN_SLOT_READY:
         if (record->form == SN_AUGMENTED)
@@ -229,6 +261,8 @@ void sn_slot_adopt(sn_segment *segment, uint32_t slot)
     default: /* being written, or failed and not yet let go of */
         list_append(segment, slot, SN_LIST_WRITING);
     }
+    SN_CRASH_POINT(adopt_listed);
     chain_insert(segment, slot);
+    SN_CRASH_POINT(adopt_chained);
     count_staged(segment, record, 1);
 }

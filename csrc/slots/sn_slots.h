@@ -22,6 +22,7 @@
 #ifndef SN_SLOTS_H
 #define SN_SLOTS_H
 
+#include "../base/sn_crash.h"
 #include "../base/sn_prefetch.h"
 #include "../shm/sn_segment.h"
 
@@ -41,7 +42,9 @@ static inline void sn_slot_commit(sn_segment *segment, uint32_t slot)
 {
     uint32_t group = slot / SN_GROUP;
     atomic_store_explicit(&segment->slots[slot].state, SN_SLOT_READY, memory_order_release);
+    SN_CRASH_POINT(commit_ready);
     atomic_fetch_or_explicit(&segment->committed[slot / 64], (uint64_t)1 << slot % 64, memory_order_release);
+    SN_CRASH_POINT(commit_bit);
     atomic_fetch_or_explicit(&segment->groups[group / 64], (uint64_t)1 << group % 64, memory_order_release);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../base/sn_bits.h"
+#include "../base/sn_crash.h"
 #include "../base/sn_status.h"
 
 /* The first free run of `count` granules in [from, end); SN_NONE without one. *first_free gets
@@ -40,7 +41,9 @@ static uint32_t below_end(const sn_segment *segment, uint32_t start, uint32_t co
 static void mark_used(sn_segment *segment, enum sn_form form, uint32_t start, uint32_t count)
 {
     sn_bits_fill(segment->granules, start, count, 1);
+    SN_CRASH_POINT(space_filled);
     segment->head->granules_of[form] += count;
+    SN_CRASH_POINT(space_counted);
     segment->head->granules_free -= below_end(segment, start, count);
 }
 
@@ -57,6 +60,7 @@ uint32_t sn_space_take(sn_segment *segment, enum sn_form form, uint32_t count)
         uint32_t from = head->stage_from < end ? head->stage_from : 0;
         start = find_run(segment->granules, from, end, count, &first_free, &longest);
         head->stage_from = first_free == SN_NONE ? end : first_free;
+        SN_CRASH_POINT(space_searched);
         if (start == SN_NONE)
             head->largest_run = longest; /* the whole space was examined */
     } else {
@@ -72,6 +76,7 @@ uint32_t sn_space_take(sn_segment *segment, enum sn_form form, uint32_t count)
         else
             head->keep_from = start + count;
     }
+    SN_CRASH_POINT(space_found);
     if (start != SN_NONE)
         mark_used(segment, form, start, count);
     return start;
@@ -82,8 +87,11 @@ void sn_space_give(sn_segment *segment, enum sn_form form, uint32_t start, uint3
     sn_header *head = segment->head;
 
     sn_bits_fill(segment->granules, start, count, 0);
+    SN_CRASH_POINT(space_emptied);
     head->granules_of[form] -= count;
+    SN_CRASH_POINT(space_uncounted);
     head->granules_free += below_end(segment, start, count);
+    SN_CRASH_POINT(space_free);
     head->largest_run = SN_NONE;
     if (start < head->stage_from)
         head->stage_from = start;
@@ -94,8 +102,10 @@ void sn_space_clear(sn_segment *segment)
     sn_header *head = segment->head;
 
     memset(segment->granules, 0, sn_bits_words(segment->n_granules) * 8);
+    SN_CRASH_POINT(space_cleared);
     memset(head->granules_of, 0, sizeof head->granules_of);
     head->granules_free = sn_usable_granules(head);
+    SN_CRASH_POINT(space_all_free);
     head->stage_from = 0;
     head->keep_from = 0;
     head->largest_run = SN_NONE;
@@ -122,6 +132,7 @@ void sn_space_resize(sn_segment *segment, uint32_t end_before)
         head->granules_free += count_free(segment, end_before, end);
     else
         head->granules_free -= count_free(segment, end, end_before);
+    SN_CRASH_POINT(space_resized);
     head->largest_run = SN_NONE;
 }
 

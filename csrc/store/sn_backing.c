@@ -1,5 +1,6 @@
 #include "sn_backing.h"
 
+#include "../base/sn_crash.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_space.h"
 #include "sn_rows.h"
@@ -16,7 +17,9 @@ static void set(sn_segment *segment, _Atomic uint32_t *count, uint32_t granules)
     uint32_t before = sn_usable_granules(segment->head);
 
     atomic_store_explicit(count, granules, memory_order_relaxed);
+    SN_CRASH_POINT(backing_counted);
     sn_space_resize(segment, before);
+    SN_CRASH_POINT(backing_resized);
     sn_rows_derive_budgets(segment);
 }
 
@@ -29,6 +32,7 @@ int sn_backing_grow(sn_segment *segment, uint32_t granules)
         return SN_MISS;
     uint32_t to = limit - from > granules ? from + granules : limit;
     int rc = sn_segment_back(segment, from, to);
+    SN_CRASH_POINT(backing_has_memory);
     if (rc == 0)
         rc = sn_store_enter(segment, SN_LOCK_DEADLINE_MS);
     if (rc != 0)

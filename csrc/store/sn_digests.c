@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_crash.h"
 #include "../base/sn_status.h"
 #include "../shm/sn_row.h"
 #include "sn_store.h"
@@ -69,7 +70,9 @@ static uint32_t take(sn_header *head, uint32_t row)
         i = to_take(head);
     if (i < SN_DIGEST_TABLES) {
         atomic_store(&head->tables[i].kind, 0);
+        SN_CRASH_POINT(table_nameless);
         memset(head->tables[i].users, 0, sizeof head->tables[i].users);
+        SN_CRASH_POINT(table_unused);
         head->tables[i].taker = row + 1;
     }
     return i;
@@ -83,11 +86,14 @@ static void name_it(const sn_digests *digests, sn_digest_table *table, uint64_t 
     table->pid = (int32_t)getpid();
     table->form = form;
     table->has_company = 0;
+    SN_CRASH_POINT(table_begun);
     for (uint32_t i = 0; i < SN_MAX_JOBS; i++)
         atomic_store_explicit(&table->compared[i], 0, memory_order_relaxed);
     memset(table->shape, 0, sizeof table->shape);
     memcpy(table->shape, shape, strnlen(shape, sizeof table->shape - 1));
+    SN_CRASH_POINT(table_described);
     table->taker = 0;
+    SN_CRASH_POINT(table_taken);
     atomic_store_explicit(&table->kind, kind, memory_order_release);
 }
 
@@ -100,12 +106,14 @@ static int open_locked(sn_digests *digests, uint32_t *taken, uint64_t kind, enum
     if (table == SN_DIGEST_TABLES && *taken < SN_DIGEST_TABLES && is_taken_by(&head->tables[*taken], digests->row)) {
         table = *taken;
         name_it(digests, &head->tables[table], kind, form, shape);
+        SN_CRASH_POINT(table_named);
     }
     if (table < SN_DIGEST_TABLES) {
         if (digests->segment->rows[digests->row].job_key != head->tables[table].job_key)
             head->tables[table].has_company = 1;
         if (*taken < SN_DIGEST_TABLES && is_taken_by(&head->tables[*taken], digests->row))
             head->tables[*taken].taker = 0; /* another process was faster */
+        SN_CRASH_POINT(table_found);
         sn_bit_set(head->tables[table].users, digests->row);
         digests->table = table;
         return 0;
@@ -131,6 +139,7 @@ int sn_digests_open(sn_digests *digests, uint64_t kind, enum sn_form form, const
         /* Without the lock: it is free meanwhile, and stays so until this process names it or dies. */
         if (rc == SN_MISS && sn_segment_clear_digests(segment, taken) != 0)
             return SN_E_RECORDS;
+        SN_CRASH_POINT(table_cleared);
     } while (rc == SN_MISS);
     return rc;
 }
@@ -185,6 +194,7 @@ static void count(const sn_digests *digests, uint32_t sample)
     uint32_t other = (uint32_t)(word & (SN_MAX_JOBS - 1));
 
     atomic_fetch_add_explicit(&table->compared[job_of(digests)], 1, memory_order_relaxed);
+    SN_CRASH_POINT(digest_compared);
     if (!(word & AGREED) && (word & MAKER) == maker_tag(digests->segment, other))
         atomic_fetch_add_explicit(&table->compared[other], 1, memory_order_relaxed);
 }
@@ -200,6 +210,7 @@ enum sn_met sn_digests_meet(const sn_digests *digests, uint32_t sample, uint64_t
         if (found != 0 && !says_nothing)
             break;
         if (atomic_compare_exchange_weak_explicit(at, &found, mine, memory_order_relaxed, memory_order_relaxed)) {
+            SN_CRASH_POINT(digest_new);
             mark(digests, sample);
             return SN_DIGEST_NEW;
         }

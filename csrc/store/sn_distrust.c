@@ -3,6 +3,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_crash.h"
+
 void sn_distrust_report(sn_segment *segment, uint64_t job_key, uint32_t sample, enum sn_form form)
 {
     sn_header *head = segment->head;
@@ -10,13 +12,17 @@ void sn_distrust_report(sn_segment *segment, uint64_t job_key, uint32_t sample, 
 
     /* First: whatever happens to this process, nothing is served from here any more. */
     atomic_store_explicit(&head->abandoned, SN_DISTRUSTED, memory_order_release);
+    SN_CRASH_POINT(distrust_abandoned);
     if (!atomic_compare_exchange_strong(&head->distrust.reported, &nobody, 1))
         return;
+    SN_CRASH_POINT(distrust_writing);
     head->distrust.sample = sample;
     head->distrust.form = form;
     head->distrust.pid = (int32_t)getpid();
     head->distrust.job_key = job_key;
+    SN_CRASH_POINT(distrust_named);
     head->distrust.when = (uint64_t)time(NULL);
+    SN_CRASH_POINT(distrust_whole);
     atomic_store_explicit(&head->distrust.reported, 2, memory_order_release);
 }
 

@@ -1,5 +1,6 @@
 #include "sn_hints.h"
 
+#include "../base/sn_crash.h"
 #include "../base/sn_rng.h"
 
 static uint16_t name_of(uint64_t pipeline)
@@ -33,6 +34,7 @@ void sn_hint_pace(sn_segment *segment, uint32_t row, uint32_t second, uint32_t p
     if (atomic_load(&segment->forked))
         return;
     atomic_store(&segment->rows[row].pace, pace);
+    SN_CRASH_POINT(pace_published);
     atomic_store(&segment->rows[row].published_at, second);
 }
 

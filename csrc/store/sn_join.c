@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_crash.h"
 #include "../base/sn_status.h"
 #include "sn_rows.h"
 #include "sn_store.h"
@@ -22,6 +23,7 @@ static void note_join(sn_header *head)
     double age_s = now > head->joined_at ? now - head->joined_at : 0;
 
     head->joins = (uint32_t)fmin(JOIN + head->joins * exp2(-age_s / SN_JOIN_HALF_LIFE_S), UINT32_MAX);
+    SN_CRASH_POINT(join_counted);
     head->joined_at = now;
 }
 
@@ -64,6 +66,7 @@ int sn_join(int fd, const char *path, const sn_geometry *geometry, int64_t newes
     rc = sn_row_claim(segment, &who, row);
     if (rc == 0) {
         segment->head->left_at = 0;
+        SN_CRASH_POINT(join_in_use);
         if (is_first)
             note_join(segment->head);
     }
@@ -112,12 +115,14 @@ int sn_leave(sn_segment *segment, uint32_t row)
         note_cost(segment, row);
         sn_row_leave(segment, row);
     }
+    SN_CRASH_POINT(leave_row_left);
     if (!sn_anyone_alive(segment->fd) && sn_segment_linked(segment)) {
         if (segment->head->geometry.keep == 0)
             sn_segment_unlink(segment);
         else
             note_left(segment);
     }
+    SN_CRASH_POINT(leave_noted);
     sn_store_leave(segment);
     return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "../base/sn_crash.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
 #include "sn_rows.h"
@@ -13,11 +14,13 @@ static uint64_t rebuild_rows(sn_segment *segment)
     uint64_t jobs = 0;
 
     memset(head->live_rows, 0, sizeof head->live_rows);
+    SN_CRASH_POINT(rebuild_no_rows);
     memset(head->member_rows, 0, sizeof head->member_rows);
     memset(head->members_of_job, 0, sizeof head->members_of_job);
     for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
         sn_row *record = &segment->rows[row];
         record->eligible = 0;
+        SN_CRASH_POINT(rebuild_row_cleared);
         record->staged = 0;
         if (atomic_load(&record->state) == SN_ROW_FREE)
             continue;
@@ -27,8 +30,10 @@ static uint64_t rebuild_rows(sn_segment *segment)
             continue;
         }
         sn_bit_set(head->live_rows, row);
+        SN_CRASH_POINT(rebuild_row_live);
         if (record->kind == SN_ROW_MEMBER) {
             sn_bit_set(head->member_rows, row);
+            SN_CRASH_POINT(rebuild_row_member);
             sn_bit_set(head->members_of_job[record->job], row);
             sn_want_clear(segment, row);
         }
@@ -56,11 +61,14 @@ static void rebuild_slots(sn_segment *segment, uint64_t jobs)
 {
     sn_slots_clear(segment);
     sn_space_clear(segment);
+    SN_CRASH_POINT(rebuild_cleared);
     for (uint32_t slot = 0; slot < segment->n_slots; slot++) {
         sn_slot *record = &segment->slots[slot];
         if (sn_slot_state(record) != SN_SLOT_EMPTY && !stands(segment, slot))
             atomic_store_explicit(&record->state, SN_SLOT_EMPTY, memory_order_release);
+        SN_CRASH_POINT(rebuild_slot_stands);
         record->uses &= jobs; /* the bits of jobs that are gone may be given out again */
+        SN_CRASH_POINT(rebuild_slot_used);
         sn_slot_adopt(segment, slot);
     }
 }
@@ -74,6 +82,7 @@ static void rebuild_pins(sn_segment *segment)
             uint32_t slot = ledger[entry] - 1;
             if (ledger[entry] == 0)
                 continue;
+            SN_CRASH_POINT(rebuild_line);
             if (slot < segment->n_slots && sn_slot_state(&segment->slots[slot]) != SN_SLOT_EMPTY)
                 segment->slots[slot].pins++;
             else
@@ -91,6 +100,7 @@ static void rebuild_digests(sn_segment *segment)
         sn_digest_table *table = &segment->head->tables[i];
         for (uint32_t word = 0; word < SN_MAX_ROWS / 64; word++)
             table->users[word] &= live[word];
+        SN_CRASH_POINT(rebuild_table);
         if (table->taker > SN_MAX_ROWS || (table->taker != 0 && !sn_bit_get(live, table->taker - 1)))
             table->taker = 0;
     }
@@ -99,10 +109,15 @@ static void rebuild_digests(sn_segment *segment)
 void sn_store_rebuild(sn_segment *segment)
 {
     uint64_t jobs = rebuild_rows(segment);
+    SN_CRASH_POINT(rebuild_has_rows);
     rebuild_digests(segment);
+    SN_CRASH_POINT(rebuild_has_tables);
     rebuild_slots(segment, jobs);
+    SN_CRASH_POINT(rebuild_has_slots);
     rebuild_pins(segment);
+    SN_CRASH_POINT(rebuild_pinned);
     sn_rows_derive_budgets(segment);
+    SN_CRASH_POINT(rebuild_has_pins);
 
     for (uint32_t slot = 0; slot < segment->n_slots; slot++) {
         sn_slot *record = &segment->slots[slot];
@@ -110,5 +125,7 @@ void sn_store_rebuild(sn_segment *segment)
             sn_want_publish(segment, slot);
         else if (record->list == SN_LIST_WRITING && record->pins == 0)
             sn_slot_free(segment, slot); /* whoever wrote it holds it no more: it died */
+        SN_CRASH_POINT(rebuild_published);
     }
+    SN_CRASH_POINT(rebuild_done);
 }

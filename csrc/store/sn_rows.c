@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../base/sn_crash.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "sn_want.h"
@@ -25,6 +26,7 @@ static void forget_uses(sn_segment *segment, uint64_t keep)
 
     for (uint32_t i = 0; i < lists[SN_LIST_WRITING].count; i++)
         segment->slots[segment->writing[i]].uses &= keep;
+    SN_CRASH_POINT(uses_of_written);
     for (uint32_t list = SN_LIST_WANT; list < SN_LISTS; list++)
         for (uint32_t slot = lists[list].head; slot != SN_NONE; slot = segment->slots[slot].list_next)
             segment->slots[slot].uses &= keep;
@@ -53,9 +55,12 @@ static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
         return SN_E_JOBS_FULL;
     *bit = (uint32_t)__builtin_ctzll(~jobs);
     forget_uses(segment, ~((uint64_t)1 << *bit));
+    SN_CRASH_POINT(job_uses_forgotten);
     atomic_fetch_add_explicit(&segment->head->job_generations[*bit], 1, memory_order_relaxed);
+    SN_CRASH_POINT(job_generation);
     for (uint32_t table = 0; table < SN_DIGEST_TABLES; table++)
         atomic_store_explicit(&segment->head->tables[table].compared[*bit], 0, memory_order_relaxed);
+    SN_CRASH_POINT(job_compared);
     return 0;
 }
 
@@ -81,6 +86,7 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     uint32_t row = lock_free_row(segment, who->kind);
     if (row == SN_NONE)
         return SN_E_ROWS_FULL;
+    SN_CRASH_POINT(claim_locked);
 
     rc = sn_segment_reserve_area(segment, row, who->kind);
     if (rc != 0) {
@@ -90,19 +96,25 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
 
     sn_row *record = &segment->rows[row];
     memset(sn_ledger(segment, row), 0, segment->n_ledger * sizeof(uint32_t));
+    SN_CRASH_POINT(claim_ledger);
     if (who->kind != SN_ROW_HOLDER) {
         memset(sn_seen(segment, row), 0xFF, segment->row_words * sizeof(uint64_t));
+        SN_CRASH_POINT(claim_seen);
         sn_want_clear(segment, row);
     }
     record->generation++;
+    SN_CRASH_POINT(claim_generation);
     record->kind = (uint16_t)who->kind;
+    SN_CRASH_POINT(claim_kind);
     atomic_store_explicit(&record->exchanges, (uint16_t)who->exchanges, memory_order_relaxed);
     record->job = bit;
     record->job_key = who->job_key;
+    SN_CRASH_POINT(claim_job);
     record->pipeline = who->pipeline;
     record->stage_need = who->stage_need;
     record->copy_bytes = 0;
     record->subset = who->subset;
+    SN_CRASH_POINT(claim_subset);
     if (who->kind == SN_ROW_MEMBER) {
         record->expects = who->expects != 0;
         record->has_timetable = 0;
@@ -110,15 +122,21 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     }
     record->pid = (int32_t)getpid();
     record->staged = 0;
+    SN_CRASH_POINT(claim_pid);
     atomic_store_explicit(&record->published_at, who->order, memory_order_relaxed); /* of a process nothing yet: 0 */
     atomic_store_explicit(&record->pace, who->drawn, memory_order_relaxed);
+    SN_CRASH_POINT(claim_whole);
     atomic_store_explicit(&record->state, SN_ROW_LIVE, memory_order_release);
+    SN_CRASH_POINT(claim_live);
 
     sn_bit_set(head->live_rows, row);
+    SN_CRASH_POINT(claim_in_live_rows);
     if (who->kind == SN_ROW_MEMBER) {
         sn_bit_set(head->member_rows, row);
+        SN_CRASH_POINT(claim_in_member_rows);
         sn_bit_set(head->members_of_job[bit], row);
     }
+    SN_CRASH_POINT(claim_in_sets);
     sn_rows_derive_budgets(segment);
     *out = row;
     return 0;
@@ -131,11 +149,14 @@ void sn_row_retire(sn_segment *segment, uint32_t row)
 
     sn_want_leave(segment, row);
     record->kind = SN_ROW_HOLDER;
+    SN_CRASH_POINT(retire_holder);
     record->pipeline = 0;
     record->stage_need = 0;
     atomic_store_explicit(&record->published_at, 0, memory_order_relaxed); /* not its order: it has published no pace */
+    SN_CRASH_POINT(retire_no_order);
     atomic_store_explicit(&record->pace, 0, memory_order_relaxed);
     sn_bit_clear(segment->head->member_rows, row);
+    SN_CRASH_POINT(retire_no_member);
     sn_bit_clear(segment->head->members_of_job[record->job], row);
     sn_rows_derive_budgets(segment);
 }
@@ -145,6 +166,7 @@ static void close_digests(sn_header *head, uint32_t row)
 {
     for (uint32_t i = 0; i < SN_DIGEST_TABLES; i++) {
         sn_bit_clear(head->tables[i].users, row);
+        SN_CRASH_POINT(digests_closed);
         if (head->tables[i].taker == row + 1)
             head->tables[i].taker = 0;
     }
@@ -159,18 +181,24 @@ void sn_row_leave(sn_segment *segment, uint32_t row)
         if (ledger[entry])
             sn_ledger_let_go(segment, row, entry);
     sn_want_leave(segment, row);
+    SN_CRASH_POINT(leave_wants_nothing);
     close_digests(head, row);
     atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
+    SN_CRASH_POINT(leave_free);
     sn_bit_clear(head->live_rows, row);
+    SN_CRASH_POINT(leave_not_live);
     sn_bit_clear(head->member_rows, row);
+    SN_CRASH_POINT(leave_no_member);
     sn_bit_clear(head->members_of_job[segment->rows[row].job], row);
     sn_rows_derive_budgets(segment);
+    SN_CRASH_POINT(leave_budgets);
     sn_row_unlock(segment, row);
 }
 
 void sn_ledger_hold(sn_segment *segment, uint32_t row, uint32_t entry, uint32_t slot)
 {
     sn_ledger(segment, row)[entry] = slot + 1;
+    SN_CRASH_POINT(hold_line);
     segment->slots[slot].pins++;
 }
 
@@ -183,6 +211,7 @@ void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry)
     if (*line == 0)
         return; /* a rebuild found that the slot could not stand */
     *line = 0;
+    SN_CRASH_POINT(let_go_line);
     if (--record->pins > 0)
         return;
     switch (sn_slot_state(record)) {
@@ -231,6 +260,7 @@ void sn_rows_derive_budgets(sn_segment *segment)
         stage = need < space ? need : space;
     uint64_t kept = split[SN_ENCODED] + split[SN_RECODED] + split[SN_DECODED];
     head->budget_of[SN_AUGMENTED] = (uint32_t)stage;
+    SN_CRASH_POINT(budget_of_stage);
     for (int k = 0; k < SN_KEPT_FORMS; k++)
         head->budget_of[sn_kept_forms[k]] = kept ? (uint32_t)((space - stage) * split[sn_kept_forms[k]] / kept) : 0;
 }

@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 
+#include "../base/sn_crash.h"
 #include "../base/sn_rng.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
@@ -62,6 +63,7 @@ int sn_serve_copy(sn_client *client, uint32_t slot, sn_item *item)
     item->source = SN_AUGMENTED;
     item->source_slot = slot;
     item->source_entry = sn_holder_hold(client->holder, slot); /* before its want falls: held, it is not freed */
+    SN_CRASH_POINT(serve_held);
     sn_want_use(segment, row_of(client)->job, slot);
     return 0;
 }
@@ -144,6 +146,7 @@ static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
         if (victim == SN_NONE)
             return SN_NONE;
         sn_want_evict(segment, victim);
+        SN_CRASH_POINT(serve_evicted);
     }
     return SN_NONE;
 }
@@ -251,6 +254,7 @@ void sn_serve_target_for(sn_client *client, uint32_t sample, uint32_t least, sn_
     want = want < least ? least : want;
     if (want > 0)
         item->target_slot = reserve_copy(client, sample, want);
+    SN_CRASH_POINT(serve_reserved);
     if (item->target_slot != SN_NONE)
         item->target_entry = sn_holder_hold(client->holder, item->target_slot);
 }
@@ -286,6 +290,7 @@ static uint32_t reserve_kept(const sn_client *client, const sn_payload *payload)
         if (later == SN_NONE)
             return SN_NONE;
         sn_slot_free(segment, later);
+        SN_CRASH_POINT(serve_made_room);
     }
     return SN_NONE;
 }
@@ -308,6 +313,7 @@ void sn_serve_offer(sn_client *client, sn_offer *offer)
         if (segment->slots[s].form == offer->form && segment->slots[s].pipeline == payload.pipeline)
             return; /* another was faster */
     offer->slot = reserve_kept(client, &payload);
+    SN_CRASH_POINT(serve_accepted);
     if (offer->slot != SN_NONE)
         offer->entry = sn_holder_hold(client->holder, offer->slot);
 }

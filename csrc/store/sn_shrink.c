@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../base/sn_bits.h"
+#include "../base/sn_crash.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
@@ -40,8 +41,10 @@ static int evict_all(sn_segment *segment, uint32_t limit, uint32_t *left)
         if (rc != 0)
             return rc;
         sn_store_fold(segment);
-        for (uint32_t i = 0; i < SLOTS_AT_ONCE && slot < segment->n_slots; i++, slot++)
+        for (uint32_t i = 0; i < SLOTS_AT_ONCE && slot < segment->n_slots; i++, slot++) {
             *left += (uint32_t)evict(segment, slot, limit);
+            SN_CRASH_POINT(shrink_evicted);
+        }
         sn_store_leave(segment);
     }
     return 0;
@@ -62,6 +65,7 @@ static int punch_free(sn_segment *segment, uint32_t limit)
         for (uint64_t at = limit - first * 64; (at = sn_bits_next(taken, at, end, 0)) < end;) {
             uint64_t stop = sn_bits_next(taken, at, end, 1);
             sn_segment_punch(segment, (uint32_t)(first * 64 + at), (uint32_t)(first * 64 + stop));
+            SN_CRASH_POINT(shrink_punched);
             at = stop;
         }
     }
@@ -82,6 +86,7 @@ int sn_shrink_pass(sn_segment *segment, uint32_t granules, sn_shrunk *found)
     } else if (granules < limit) {
         limit = granules;
         sn_backing_set_limit(segment, limit);
+        SN_CRASH_POINT(shrink_limited);
     }
     sn_store_leave(segment);
     if (rc == 0)

@@ -4,6 +4,7 @@
 
 #include "../base/sn_bits.h"
 #include "../base/sn_clock.h"
+#include "../base/sn_crash.h"
 #include "../base/sn_prefetch.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
@@ -25,7 +26,9 @@ int sn_store_entered(sn_segment *segment)
         if (atomic_fetch_add(&head->failures, 1) >= MAX_FAILURES) {
             atomic_store(&head->abandoned, SN_BROKEN);
         } else {
+            SN_CRASH_POINT(rebuild_counted);
             sn_store_rebuild(segment);
+            SN_CRASH_POINT(rebuild_over);
             atomic_store(&head->failures, 0);
         }
     }
@@ -34,6 +37,7 @@ int sn_store_entered(sn_segment *segment)
         return SN_E_ABANDONED;
     }
     atomic_store(&head->busy, 1);
+    SN_CRASH_POINT(entered);
     return 0;
 }
 
@@ -46,6 +50,7 @@ int sn_store_enter(sn_segment *segment, int deadline_ms)
 void sn_store_leave(sn_segment *segment)
 {
     atomic_store(&segment->head->busy, 0);
+    SN_CRASH_POINT(left);
     sn_lock_leave(segment);
 }
 
@@ -65,6 +70,7 @@ void sn_store_fold(sn_segment *segment)
     uint32_t ready[FOLD_AT_ONCE], samples[FOLD_AT_ONCE];
 
     sn_slots_committed(segment, places);
+    SN_CRASH_POINT(fold_took_bits);
     for (uint32_t end, left = segment->head->lists[SN_LIST_WRITING].count; left > 0; left = end) {
         uint32_t n = 0;
         end = left > FOLD_AT_ONCE ? left - FOLD_AT_ONCE : 0;
@@ -76,6 +82,7 @@ void sn_store_fold(sn_segment *segment)
         sn_want_prefetch(segment, samples, n);
         for (uint32_t i = 0; i < n; i++)
             publish(segment, ready[i]);
+        SN_CRASH_POINT(fold_published);
     }
 }
 
@@ -113,6 +120,7 @@ uint32_t sn_store_reap(sn_segment *segment, int all)
         if (sn_row_is_alive(segment, row))
             continue;
         atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
+        SN_CRASH_POINT(reap_freed);
         dead++;
     }
     /* Deaths are rare: the one answer to a crash serves here too. */
@@ -131,8 +139,11 @@ int sn_store_change_split(sn_segment *segment, const uint32_t split[SN_FORMS], u
     memset(change, 0, sizeof *change);
     change->when = (uint64_t)time(NULL);
     memcpy(change->split, split, sizeof change->split);
+    SN_CRASH_POINT(split_written);
     strncpy(change->why, why, sizeof change->why - 1);
+    SN_CRASH_POINT(split_explained);
     atomic_store_explicit(&head->n_changes, after + 1, memory_order_release);
+    SN_CRASH_POINT(split_counted);
     sn_rows_derive_budgets(segment);
     return 0;
 }

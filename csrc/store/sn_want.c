@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "../base/sn_crash.h"
 #include "../base/sn_prefetch.h"
 #include "../slots/sn_slots.h"
 
@@ -23,7 +24,9 @@ void sn_want_clear(sn_segment *segment, uint32_t row)
 {
     sn_counted eligible = sn_eligible(segment, row);
     memset(eligible.words, 0, sn_bits_words(segment->n_stage) * sizeof *eligible.words);
+    SN_CRASH_POINT(want_words);
     memset(eligible.blocks, 0, sn_bits_blocks(segment->n_stage) * sizeof *eligible.blocks);
+    SN_CRASH_POINT(want_blocks);
     *eligible.total = 0;
 }
 
@@ -47,6 +50,7 @@ static int is_published(const sn_slot *slot)
 static void set_want(sn_segment *segment, uint32_t slot, uint32_t want)
 {
     segment->wants[slot] = (uint8_t)want;
+    SN_CRASH_POINT(want_set);
     if (want == 0 && segment->slots[slot].pins == 0)
         sn_slot_free(segment, slot);
     else
@@ -61,13 +65,16 @@ void sn_want_publish(sn_segment *segment, uint32_t slot)
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
         if (can_use(segment, row, &segment->slots[slot]) && sn_counted_set(sn_eligible(segment, row), slot))
             want++;
+    SN_CRASH_POINT(want_published);
     set_want(segment, slot, want);
 }
 
 void sn_want_drop(sn_segment *segment, uint32_t row, uint32_t slot)
 {
-    if (sn_counted_clear(sn_eligible(segment, row), slot))
-        set_want(segment, slot, segment->wants[slot] - 1u);
+    if (!sn_counted_clear(sn_eligible(segment, row), slot))
+        return;
+    SN_CRASH_POINT(want_dropped);
+    set_want(segment, slot, segment->wants[slot] - 1u);
 }
 
 void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot)
@@ -75,6 +82,7 @@ void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot)
     const uint64_t *members = segment->head->members_of_job[job];
 
     segment->slots[slot].uses |= (uint64_t)1 << job;
+    SN_CRASH_POINT(want_used);
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
         sn_want_drop(segment, row, slot);
 }
@@ -82,6 +90,7 @@ void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot)
 void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample)
 {
     sn_bit_set(sn_seen(segment, row), sample);
+    SN_CRASH_POINT(want_seen);
     uint32_t slot = sn_slot_first(segment, sample);
     while (slot != SN_NONE) {
         uint32_t next = segment->slots[slot].next_of_sample; /* dropping may free it */
@@ -101,6 +110,7 @@ void sn_want_join(sn_segment *segment, uint32_t row)
             uint32_t next = segment->slots[slot].list_next;
             if (can_use(segment, row, &segment->slots[slot]) && sn_counted_set(sn_eligible(segment, row), slot))
                 set_want(segment, slot, want + 1);
+            SN_CRASH_POINT(want_joined);
             slot = next;
         }
     }
@@ -224,5 +234,6 @@ void sn_want_evict(sn_segment *segment, uint32_t slot)
 
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
         sn_counted_clear(sn_eligible(segment, row), slot);
+    SN_CRASH_POINT(want_evicted);
     set_want(segment, slot, 0);
 }
