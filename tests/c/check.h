@@ -22,7 +22,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static uint64_t check_seed_in_use;
+/* One, of all files of the program. */
+__attribute__((weak)) uint64_t check_seed_in_use;
 
 __attribute__((noreturn, format(printf, 3, 4))) static inline void check_failed(const char *file, int line,
                                                                                 const char *format, ...)

@@ -43,10 +43,13 @@ void world_name(char path[64], const char *what)
 {
     if (n_names == 0)
         CHECK(atexit(remove_names) == 0);
-    CHECK(n_names < WORLD_MOST_NAMES);
     owner = getpid();
     snprintf(path, 64, "/dev/shm/seneca-%u-crash-%d-%s", (unsigned)geteuid(), (int)getpid(), what);
     unlink(path); /* of a process of this number that died */
+    for (int i = 0; i < n_names; i++)
+        if (strcmp(names[i], path) == 0)
+            return;
+    CHECK(n_names < WORLD_MOST_NAMES);
     strcpy(names[n_names++], path);
 }
 

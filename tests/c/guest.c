@@ -233,13 +233,13 @@ void guest_act(guest *g, uint32_t act, uint32_t steps)
             sn_shrink_pass(g->segment, usable - 1 - sn_rng_below(&g->rng, 2), &found);
         break;
     }
-    case 9:
+    case GUEST_REAPS:
         enter_and(g, reap);
         break;
     case GUEST_COMPARES:
         compare_digests(g);
         break;
-    case 11:
+    case GUEST_PUBLISHES:
         publish(g);
         break;
     case GUEST_IS_LATE:

@@ -27,7 +27,9 @@ void guest_leave(guest *g);
 /* One of the things that a process does; there are so many, and one more that takes long. `steps`: of a member. */
 #define GUEST_ACTS 13u
 #define GUEST_GROWS 7u
+#define GUEST_REAPS 9u
 #define GUEST_COMPARES 10u
+#define GUEST_PUBLISHES 11u
 #define GUEST_IS_LATE 13u
 void guest_act(guest *g, uint32_t act, uint32_t steps);
 
