@@ -44,7 +44,8 @@ void world_name(char path[64], const char *what)
     if (n_names == 0)
         CHECK(atexit(remove_names) == 0);
     owner = getpid();
-    snprintf(path, 64, "/dev/shm/seneca-%u-crash-%d-%s", (unsigned)geteuid(), (int)getpid(), what);
+    /* Not a name that other jobs of this user would sweep up. */
+    snprintf(path, 64, "/dev/shm/test-of-seneca-%u-%d-%s", (unsigned)geteuid(), (int)getpid(), what);
     unlink(path); /* of a process of this number that died */
     for (int i = 0; i < n_names; i++)
         if (strcmp(names[i], path) == 0)
