@@ -56,16 +56,19 @@ uint32_t sn_counted_select(sn_counted v, uint32_t k)
             break;
         k -= sum;
     }
-    while (k >= v.blocks[block])
+    while (block < v.n_blocks && k >= v.blocks[block])
         k -= v.blocks[block++];
 
-    uint32_t word = block * SN_BLOCK_WORDS;
+    uint32_t word = block * SN_BLOCK_WORDS, end = word + SN_BLOCK_WORDS;
+    if (block >= v.n_blocks)
+        return UINT32_MAX;
     for (;;) {
         uint32_t set = count_ones(v.words[word]);
         if (k < set)
             break;
         k -= set;
-        word++;
+        if (++word == end)
+            return UINT32_MAX;
     }
     uint64_t bits = v.words[word];
     while (k--)

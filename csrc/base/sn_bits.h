@@ -77,7 +77,7 @@ static inline int sn_counted_clear(sn_counted v, uint32_t i)
     return 1;
 }
 
-/* The position of the k-th set bit, counted from 0; k < *v.total. */
+/* The position of the k-th set bit, counted from 0; k < *v.total. UINT32_MAX: the counts are not those of the words. */
 uint32_t sn_counted_select(sn_counted v, uint32_t k);
 
 #endif

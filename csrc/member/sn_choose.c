@@ -101,9 +101,10 @@ static uint32_t serve_substitutes(sn_chooser *chooser, uint32_t n, sn_item *item
 static int is_on_its_way(const sn_chooser *chooser, uint32_t sample)
 {
     const sn_segment *segment = segment_of(chooser);
-    uint32_t job = segment->rows[row_of(chooser)].job;
+    uint32_t job = segment->rows[row_of(chooser)].job % SN_MAX_JOBS;
 
-    for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE; s = segment->slots[s].next_of_sample) {
+    SN_EACH_OF_SAMPLE(segment, sample, s)
+    {
         const sn_slot *copy = &segment->slots[s];
         if (copy->list == SN_LIST_WRITING && copy->form == SN_AUGMENTED && !(copy->uses >> job & 1) &&
             copy->pipeline == chooser->client.augmented_pipeline && !copy->in_order &&
@@ -275,7 +276,9 @@ static void pick_by_class(sn_chooser *chooser, sn_picks *picks)
         picks->n = sn_want_pick(segment, row, sn_rng_below(&chooser->rng, segment->rows[row].eligible), SN_PICK_MOST,
                                 picks->slots);
     for (uint32_t i = 0; i < picks->n; i++)
-        picks->class_of[i] = sn_subsets_class(&chooser->subsets, segment->slots[picks->slots[i]].sample);
+        picks->class_of[i] = segment->slots[picks->slots[i]].sample < segment->n_samples
+                                 ? sn_subsets_class(&chooser->subsets, segment->slots[picks->slots[i]].sample)
+                                 : 0;
 }
 
 static int serve_pick(sn_chooser *chooser, sn_picks *picks, uint64_t class, sn_item *item)

@@ -72,19 +72,21 @@ static int is_owner(const sn_peers *peers, const sn_client *client, uint32_t sam
 /* Whether whoever reserved this copy is there, and not late. It may have failed all the same. */
 static int is_coming(const sn_peers *peers, const sn_segment *segment, const sn_slot *copy)
 {
-    const sn_row *writer = &segment->rows[copy->writer_row];
+    uint32_t row = copy->writer_row % SN_MAX_ROWS;
+    const sn_row *writer = &segment->rows[row];
 
     return atomic_load(&writer->state) == SN_ROW_LIVE && writer->generation == copy->writer_generation &&
-           sn_slot_state(copy) == SN_SLOT_WRITING && !is_late(peers, segment, copy->writer_row);
+           sn_slot_state(copy) == SN_SLOT_WRITING && !is_late(peers, segment, row);
 }
 
 /* A copy of the sample that this job may use: READY, or else one that is coming; SN_NONE. */
 static uint32_t find_copy(const sn_peers *peers, const sn_client *client, uint32_t sample)
 {
     const sn_segment *segment = client->holder->segment;
-    uint32_t job = row_of(client)->job, coming = SN_NONE;
+    uint32_t job = row_of(client)->job % SN_MAX_JOBS, coming = SN_NONE;
 
-    for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE; s = segment->slots[s].next_of_sample) {
+    SN_EACH_OF_SAMPLE(segment, sample, s)
+    {
         const sn_slot *copy = &segment->slots[s];
         if (copy->form != SN_AUGMENTED || copy->pipeline != client->augmented_pipeline || copy->uses >> job & 1)
             continue;
@@ -106,7 +108,7 @@ int sn_exact_share_serve(sn_peers *peers, sn_client *client, uint32_t sample, en
     if (copy != SN_NONE && sn_serve_copy(client, copy, item) == 0) {
         if (sn_slot_state(&segment->slots[copy]) != SN_SLOT_READY) {
             item->awaited = SN_AWAITS_COPY;
-            item->peer = (uint8_t)segment->slots[copy].writer_row;
+            item->peer = (uint8_t)(segment->slots[copy].writer_row % SN_MAX_ROWS);
         }
         return 1;
     }

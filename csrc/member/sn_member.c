@@ -243,7 +243,8 @@ static void catch_up(sn_member *member)
     SN_CRASH_POINT(caught_up);
     for (uint64_t slot = sn_bits_next(eligible.words, 0, segment->n_stage, 1); slot < segment->n_stage;
          slot = sn_bits_next(eligible.words, slot + 1, segment->n_stage, 1))
-        if (sn_order_is_taken(&member->chooser.order, segment->slots[slot].sample))
+        if (segment->slots[slot].sample < segment->n_samples &&
+            sn_order_is_taken(&member->chooser.order, segment->slots[slot].sample))
             sn_want_drop(segment, row, (uint32_t)slot);
     member->apart = member->behind = 0;
 }
@@ -307,7 +308,7 @@ static void publish_drawn(sn_member *member)
 static int is_alone(const sn_member *member)
 {
     const sn_header *head = member->segment->head;
-    uint32_t job = member->segment->rows[member->holder.row].job;
+    uint32_t job = member->segment->rows[member->holder.row].job % SN_MAX_JOBS;
 
     return memcmp(head->member_rows, head->members_of_job[job], sizeof head->member_rows) == 0;
 }

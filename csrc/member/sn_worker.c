@@ -97,7 +97,7 @@ static int take_over(sn_worker *worker, uint32_t row, const sn_claim *claim, sn_
         item->source_slot = claim->slot;
         item->source_entry = entry;
         item->awaited = state == SN_SLOT_READY ? SN_AWAITS_NOTHING : SN_AWAITS_COPY;
-        item->peer = (uint8_t)segment->slots[claim->slot].writer_row;
+        item->peer = (uint8_t)(segment->slots[claim->slot].writer_row % SN_MAX_ROWS);
     } else {
         item->target_slot = claim->slot;
         item->target_entry = entry;

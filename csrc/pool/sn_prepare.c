@@ -292,7 +292,7 @@ static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_ba
     sn_view decoded =
         tight_view(context, sn_slot_payload(context->segment, source), source->height, width_of(context, source));
 
-    if (tight_bytes(context, &decoded) != source->length) {
+    if (tight_bytes(context, &decoded) != sn_slot_length(context->segment, source)) {
         *why = "its decoded payload is not the size that its record says";
         return SN_E_DECODE;
     }
@@ -313,10 +313,10 @@ static int prepare_from_slot(sn_scratch *scratch, const sn_context *context, sn_
     if (place->item.source == SN_DECODED)
         return augment_decoded(scratch, context, place, source, &rng, pixels, why);
     if (place->item.source == SN_RECODED)
-        return augment_recoded(scratch, context, place, &rng, sn_slot_payload(context->segment, source), source->length,
-                               pixels);
-    return augment_encoded(scratch, context, place, &rng, sn_slot_payload(context->segment, source), source->length,
-                           pixels);
+        return augment_recoded(scratch, context, place, &rng, sn_slot_payload(context->segment, source),
+                               sn_slot_length(context->segment, source), pixels);
+    return augment_encoded(scratch, context, place, &rng, sn_slot_payload(context->segment, source),
+                           sn_slot_length(context->segment, source), pixels);
 }
 
 static void exchange(sn_file *one, sn_file *other)
@@ -385,7 +385,7 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
 
 static int is_payload(const sn_slot *slot, const sn_segment *segment, const uint8_t *bytes, size_t length)
 {
-    return slot->length == length && memcmp(sn_slot_payload(segment, slot), bytes, length) == 0;
+    return sn_slot_length(segment, slot) == length && memcmp(sn_slot_payload(segment, slot), bytes, length) == 0;
 }
 
 static int is_picture(const sn_slot *slot, const sn_context *context, const sn_view *picture)
@@ -394,7 +394,7 @@ static int is_picture(const sn_slot *slot, const sn_context *context, const sn_v
     size_t row = sn_plan_row_bytes(context->plan, picture->width);
 
     if (slot->height != picture->height || width_of(context, slot) != picture->width ||
-        slot->length != tight_bytes(context, picture))
+        sn_slot_length(context->segment, slot) != tight_bytes(context, picture))
         return 0;
     for (uint32_t y = 0; y < picture->height; y++)
         if (memcmp(pixels + y * row, picture->pixels + y * picture->stride, row) != 0)

@@ -434,6 +434,8 @@ int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int
         return SN_E_GONE;
     if (pread(fd, &magic, sizeof magic, 0) < 0)
         return -errno;
+    if (magic == 0 && sn_anyone_alive(fd))
+        return SN_E_CORRUPT; /* it had a magic: who has made one claims a row before it lets go of the lock */
     if (magic != 0)
         return join(segment, geometry, (uint64_t)file.st_size);
     if (geometry && geometry->payload_bytes)

@@ -51,6 +51,7 @@ typedef struct sn_segment {
     uint64_t area_bytes, seen_in, eligible_in, blocks_in, timetable_in, digests_bytes; /* as in the header */
     uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, n_writing, row_words;
 
+    _Atomic int is_damaged; /* something was found that cannot be: see sn_segment_damaged() */
     pthread_mutex_t mutex;
     uint32_t next_probe, sections;                /* whose life is asked about next; sections that might have */
     int64_t probed_at;                            /* second in which one last did */
@@ -93,6 +94,16 @@ int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int
 
 /* Unmap and close; the kernel frees every lock of this description. */
 void sn_segment_close(sn_segment *segment);
+
+#define SN_RARELY(condition) __builtin_expect((condition) != 0, 0)
+
+/* Something was found in the segment that no process writes there. Whoever finds it leaves it alone, goes on, and leaves
+ * `busy` set: then the next one rebuilds. Therefore a word that was overwritten costs payloads, and no process its life. */
+static inline void sn_segment_damaged(const sn_segment *segment)
+{
+    /* Not a call: where it is found there are no others, and registers would be saved for it each time. */
+    atomic_store_explicit(&((sn_segment *)segment)->is_damaged, 1, memory_order_relaxed);
+}
 
 /* Memory for what a row of this kind uses of its row area, under the lock: 0, -ENOSPC, -errno. What was
  * reserved once stays, with its content. */

@@ -21,14 +21,22 @@ static void writing_append(sn_segment *segment, uint32_t slot)
 
 static void writing_remove(sn_segment *segment, uint32_t slot)
 {
-    uint32_t last = segment->writing[--segment->head->lists[SN_LIST_WRITING].count];
+    uint32_t left = segment->head->lists[SN_LIST_WRITING].count - 1, place = segment->slots[slot].list_prev;
+    uint32_t last = left < segment->n_writing ? segment->writing[left] : SN_NONE;
+
+    if (SN_RARELY(last >= segment->n_slots) || SN_RARELY(place > left)) {
+        sn_segment_damaged(segment);
+        return;
+    }
+    segment->head->lists[SN_LIST_WRITING].count = left;
     SN_CRASH_POINT(writing_shorter);
-    uint32_t place = segment->slots[slot].list_prev;
     segment->writing[place] = last;
     SN_CRASH_POINT(writing_moved);
     segment->slots[last].list_prev = place;
 }
 
+/* A link that leads to no slot counts as the end here. Whoever walks to it finds out whether it is SN_NONE: one compare
+ * less for each of these. */
 static void list_append(sn_segment *segment, uint32_t slot, uint32_t list)
 {
     sn_list_head *head = &segment->head->lists[list];
@@ -42,10 +50,10 @@ static void list_append(sn_segment *segment, uint32_t slot, uint32_t list)
     record->list_next = SN_NONE;
     record->list_prev = head->tail;
     SN_CRASH_POINT(append_placed);
-    if (head->tail == SN_NONE)
-        head->head = slot;
-    else
+    if (head->tail < segment->n_slots)
         segment->slots[head->tail].list_next = slot;
+    else
+        head->head = slot;
     SN_CRASH_POINT(append_linked);
     head->tail = slot;
     SN_CRASH_POINT(append_tail);
@@ -62,10 +70,10 @@ static void list_prepend(sn_segment *segment, uint32_t slot, uint32_t list)
     record->list_prev = SN_NONE;
     record->list_next = head->head;
     SN_CRASH_POINT(prepend_placed);
-    if (head->head == SN_NONE)
-        head->tail = slot;
-    else
+    if (head->head < segment->n_slots)
         segment->slots[head->head].list_prev = slot;
+    else
+        head->tail = slot;
     SN_CRASH_POINT(prepend_linked);
     head->head = slot;
     SN_CRASH_POINT(prepend_head);
@@ -76,20 +84,25 @@ static void list_remove(sn_segment *segment, uint32_t slot)
 {
     sn_slot *record = &segment->slots[slot];
     sn_list_head *head = &segment->head->lists[record->list];
+    uint32_t next = record->list_next, prev = record->list_prev;
 
     if (record->list == SN_LIST_WRITING) {
         writing_remove(segment, slot);
         return;
     }
-    if (record->list_prev == SN_NONE)
-        head->head = record->list_next;
+    if (SN_RARELY(record->list >= SN_LISTS)) {
+        sn_segment_damaged(segment);
+        return;
+    }
+    if (prev < segment->n_slots)
+        segment->slots[prev].list_next = next;
     else
-        segment->slots[record->list_prev].list_next = record->list_next;
+        head->head = next;
     SN_CRASH_POINT(unlinked_forwards);
-    if (record->list_next == SN_NONE)
-        head->tail = record->list_prev;
+    if (next < segment->n_slots)
+        segment->slots[next].list_prev = prev;
     else
-        segment->slots[record->list_next].list_prev = record->list_prev;
+        head->tail = prev;
     SN_CRASH_POINT(unlinked_backwards);
     head->count--;
 }
@@ -101,7 +114,7 @@ static void chain_insert(sn_segment *segment, uint32_t slot)
 
     record->next_of_sample = first;
     record->alone = first == SN_NONE;
-    if (first != SN_NONE)
+    if (first < segment->n_slots)
         segment->slots[first].alone = 0; /* those behind it are not since it came */
     SN_CRASH_POINT(chain_not_alone);
     segment->first[record->sample] = slot;
@@ -111,8 +124,14 @@ static void chain_remove(sn_segment *segment, uint32_t slot)
 {
     sn_slot *record = &segment->slots[slot];
     uint32_t *at = &segment->first[record->sample];
-    while (!record->alone && *at != slot) /* where it is alone nothing is waited for */
+    uint32_t left = segment->n_slots;
+    while (!record->alone && *at != slot) { /* where it is alone nothing is waited for */
+        if (SN_RARELY(*at >= segment->n_slots) || SN_RARELY(--left == 0)) {
+            sn_segment_damaged(segment);
+            return;
+        }
         at = &segment->slots[*at].next_of_sample;
+    }
     *at = record->next_of_sample;
 }
 
@@ -124,7 +143,7 @@ static uint32_t free_list(const sn_segment *segment, uint32_t slot)
 /* Count the granules that a participant's copies fill in the stage; a row's next owner is another participant. */
 static void count_staged(sn_segment *segment, const sn_slot *record, int sign)
 {
-    sn_row *writer = &segment->rows[record->writer_row];
+    sn_row *writer = &segment->rows[record->writer_row % SN_MAX_ROWS];
     if (record->form == SN_AUGMENTED && writer->generation == record->writer_generation)
         writer->staged += (uint32_t)sign * sn_granules_for(record->length);
 }
@@ -140,8 +159,15 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
 {
     uint32_t list = payload->form == SN_AUGMENTED ? SN_LIST_FREE_STAGE : SN_LIST_FREE_KEEP;
     uint32_t slot = segment->head->lists[list].head;
-    if (slot == SN_NONE || segment->head->lists[SN_LIST_WRITING].count == segment->n_writing)
+    if (slot >= segment->n_slots || segment->head->lists[SN_LIST_WRITING].count >= segment->n_writing) {
+        if (SN_RARELY(slot >= segment->n_slots && slot != SN_NONE))
+            sn_segment_damaged(segment);
         return SN_NONE;
+    }
+    if (SN_RARELY(sn_slot_state(&segment->slots[slot]) != SN_SLOT_EMPTY)) {
+        sn_segment_damaged(segment);
+        return SN_NONE;
+    }
     uint32_t granule = sn_space_take(segment, payload->form, sn_granules_for(payload->length));
     if (granule == SN_NONE)
         return SN_NONE;
@@ -176,12 +202,16 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
 }
 
 /* A bit may be of a slot that a rebuild has taken off the list, or of none: they are no more than hints. */
-static void note_places(const sn_segment *segment, const uint32_t *slots, uint32_t n, uint64_t *places)
+static void note_places(const sn_segment *segment, const uint32_t *slots, uint32_t n, uint32_t end, uint64_t *places)
 {
     for (uint32_t i = 0; i < n; i++) {
         const sn_slot *record = &segment->slots[slots[i]];
-        if (slots[i] < segment->n_slots && record->list == SN_LIST_WRITING && sn_slot_state(record) == SN_SLOT_READY)
-            sn_bit_set(places, record->list_prev);
+        if (slots[i] < segment->n_slots && record->list == SN_LIST_WRITING && sn_slot_state(record) == SN_SLOT_READY) {
+            if (SN_RARELY(record->list_prev >= end))
+                sn_segment_damaged(segment);
+            else
+                sn_bit_set(places, record->list_prev);
+        }
     }
 }
 
@@ -196,7 +226,9 @@ void sn_slots_committed(sn_segment *segment, uint64_t *places)
 {
     uint32_t slots[AT_ONCE + 64], n = 0, n_groups = (uint32_t)(((uint64_t)segment->n_slots + SN_GROUP - 1) / SN_GROUP);
 
-    memset(places, 0, sn_bits_words(segment->head->lists[SN_LIST_WRITING].count) * sizeof *places);
+    uint32_t written = sn_slots_written(segment);
+
+    memset(places, 0, sn_bits_words(written) * sizeof *places);
     for (uint32_t group_word = 0; group_word < sn_bits_words(n_groups); group_word++) {
         for (uint64_t groups = take_bits(&segment->groups[group_word]); groups; groups &= groups - 1) {
             SN_CRASH_POINT(fold_took_group);
@@ -208,19 +240,40 @@ void sn_slots_committed(sn_segment *segment, uint64_t *places)
                     sn_prefetch(&segment->slots[slots[n++]]);
                 }
                 if (n >= AT_ONCE) {
-                    note_places(segment, slots, n, places);
+                    note_places(segment, slots, n, written, places);
                     n = 0;
                 }
             }
         }
     }
-    note_places(segment, slots, n, places);
+    note_places(segment, slots, n, written, places);
+}
+
+uint32_t sn_slots_written(const sn_segment *segment)
+{
+    uint32_t count = segment->head->lists[SN_LIST_WRITING].count;
+
+    if (SN_RARELY(count > segment->n_writing)) {
+        sn_segment_damaged(segment);
+        return 0;
+    }
+    return count;
+}
+
+/* Whether all that freeing trusts is in its bounds. */
+static int is_sound(const sn_segment *segment, const sn_slot *record)
+{
+    return record->sample < segment->n_samples && record->form < SN_FORMS && sn_slot_fits(segment, record);
 }
 
 void sn_slot_free(sn_segment *segment, uint32_t slot)
 {
     sn_slot *record = &segment->slots[slot];
 
+    if (SN_RARELY(!is_sound(segment, record))) {
+        sn_segment_damaged(segment);
+        return;
+    }
     atomic_store_explicit(&record->state, SN_SLOT_EMPTY, memory_order_release);
     SN_CRASH_POINT(free_empty);
     chain_remove(segment, slot);

@@ -25,15 +25,28 @@
 #include "../base/sn_crash.h"
 #include "../base/sn_prefetch.h"
 #include "../shm/sn_segment.h"
+#include "sn_space.h"
 
 static inline uint32_t sn_slot_state(const sn_slot *slot)
 {
     return atomic_load_explicit(&slot->state, memory_order_acquire);
 }
 
+/* Whether its payload is in the payload space. If not, the record was overwritten. */
+static inline int sn_slot_fits(const sn_segment *segment, const sn_slot *slot)
+{
+    return (uint64_t)slot->granule + sn_granules_for(slot->length) <= segment->n_granules;
+}
+
 static inline uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot *slot)
 {
-    return segment->payload + (uint64_t)slot->granule * SN_GRANULE;
+    return segment->payload + (SN_RARELY(!sn_slot_fits(segment, slot)) ? 0 : (uint64_t)slot->granule * SN_GRANULE);
+}
+
+/* How many bytes of it may be read. */
+static inline uint32_t sn_slot_length(const sn_segment *segment, const sn_slot *slot)
+{
+    return SN_RARELY(!sn_slot_fits(segment, slot)) ? 0 : slot->length;
 }
 
 /* The writer's side, without the lock. A bit of another process's writer must not be lost to a lock of libatomic's. */
@@ -76,6 +89,9 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
  * by their place in the list, of which the first sn_bits_words(length of the list) words are written. */
 void sn_slots_committed(sn_segment *segment, uint64_t *places);
 
+/* How many slots are on the writing list. */
+uint32_t sn_slots_written(const sn_segment *segment);
+
 /* Give record and room back. The slot must have no pins. */
 void sn_slot_free(sn_segment *segment, uint32_t slot);
 
@@ -89,7 +105,7 @@ static inline void sn_slot_prefetch_move(const sn_segment *segment, uint32_t slo
     const sn_slot *record = &segment->slots[slot];
 
     if (record->list_prev != SN_NONE)
-        sn_prefetch(&segment->slots[record->list_prev]);
+        sn_prefetch(&segment->slots[record->list_prev]); /* wherever that is */
     if (record->list_next != SN_NONE)
         sn_prefetch(&segment->slots[record->list_next]);
 }
@@ -105,10 +121,32 @@ static inline void sn_slot_prefetch_free(const sn_segment *segment, uint32_t slo
 void sn_slots_clear(sn_segment *segment);
 void sn_slot_adopt(sn_segment *segment, uint32_t slot);
 
-/* Walk the slots of a sample: for (s = sn_slot_first(...); s != SN_NONE; s = slots[s].next_of_sample) */
-static inline uint32_t sn_slot_first(const sn_segment *segment, uint32_t sample)
+/* Walk the slots of a sample, or by sn_walk_list() of a list from its head:
+ *
+ *   for (s = sn_walk(segment, segment->first[sample], &left); s != SN_NONE; s = sn_walk(segment, next, &left))
+ *
+ * `left` begins with segment->n_slots. A link that leads nowhere, or in a circle, ends the walk. Where it leads nowhere in
+ * a sample's chain, whoever frees a slot of that chain finds it. */
+static inline uint32_t sn_walk(const sn_segment *segment, uint32_t link, uint32_t *left)
 {
-    return segment->first[sample];
+    if (link >= segment->n_slots)
+        return SN_NONE;
+    if (SN_RARELY(--*left == 0)) {
+        sn_segment_damaged(segment);
+        return SN_NONE;
+    }
+    return link;
 }
+
+static inline uint32_t sn_walk_list(const sn_segment *segment, uint32_t link, uint32_t *left)
+{
+    if (SN_RARELY(link >= segment->n_slots && link != SN_NONE))
+        sn_segment_damaged(segment);
+    return sn_walk(segment, link, left);
+}
+
+#define SN_EACH_OF_SAMPLE(segment, sample, s)                                                                          \
+    for (uint32_t left_ = (segment)->n_slots, s = sn_walk(segment, (segment)->first[sample], &left_); s != SN_NONE;    \
+         s = sn_walk(segment, (segment)->slots[s].next_of_sample, &left_))
 
 #endif

@@ -29,6 +29,13 @@ static uint32_t find_run(const uint64_t *map, uint32_t from, uint32_t end, uint3
     return SN_NONE;
 }
 
+/* Whatever the counts are. */
+static uint32_t usable(const sn_segment *segment)
+{
+    uint32_t end = sn_usable_granules(segment->head);
+    return end < segment->n_granules ? end : segment->n_granules;
+}
+
 /* How many of these granules are among those that may be given out. */
 static uint32_t below_end(const sn_segment *segment, uint32_t start, uint32_t count)
 {
@@ -50,7 +57,7 @@ static void mark_used(sn_segment *segment, enum sn_form form, uint32_t start, ui
 uint32_t sn_space_take(sn_segment *segment, enum sn_form form, uint32_t count)
 {
     sn_header *head = segment->head;
-    uint32_t end = sn_usable_granules(head);
+    uint32_t end = usable(segment);
     uint32_t first_free = SN_NONE, longest = 0, start;
 
     if (count == 0 || count > head->granules_free || count > head->largest_run)
@@ -104,7 +111,7 @@ void sn_space_clear(sn_segment *segment)
     memset(segment->granules, 0, sn_bits_words(segment->n_granules) * 8);
     SN_CRASH_POINT(space_cleared);
     memset(head->granules_of, 0, sizeof head->granules_of);
-    head->granules_free = sn_usable_granules(head);
+    head->granules_free = usable(segment);
     SN_CRASH_POINT(space_all_free);
     head->stage_from = 0;
     head->keep_from = 0;
@@ -126,8 +133,9 @@ static uint32_t count_free(const sn_segment *segment, uint64_t from, uint64_t en
 void sn_space_resize(sn_segment *segment, uint32_t end_before)
 {
     sn_header *head = segment->head;
-    uint32_t end = sn_usable_granules(head);
+    uint32_t end = usable(segment);
 
+    end_before = end_before < segment->n_granules ? end_before : segment->n_granules;
     if (end > end_before)
         head->granules_free += count_free(segment, end_before, end);
     else
@@ -140,7 +148,8 @@ int sn_space_mark(sn_segment *segment, enum sn_form form, uint32_t start, uint32
 {
     uint64_t end = (uint64_t)start + count;
     /* Behind the limit there may be payloads from before it fell. */
-    if (count == 0 || end > atomic_load_explicit(&segment->head->backed, memory_order_relaxed) ||
+    if (count == 0 || end > segment->n_granules ||
+        end > atomic_load_explicit(&segment->head->backed, memory_order_relaxed) ||
         sn_bits_next(segment->granules, start, end, 1) != end)
         return SN_FULL;
     mark_used(segment, form, start, count);

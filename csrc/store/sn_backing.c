@@ -27,6 +27,7 @@ int sn_backing_grow(sn_segment *segment, uint32_t granules)
 {
     sn_header *head = segment->head;
     uint32_t from = load(&head->backed), limit = load(&head->limit);
+    limit = limit < segment->n_granules ? limit : segment->n_granules;
 
     if (from >= limit)
         return SN_MISS;
@@ -39,6 +40,7 @@ int sn_backing_grow(sn_segment *segment, uint32_t granules)
         return rc;
 
     uint32_t now = load(&head->backed), least = load(&head->limit);
+    least = least < segment->n_granules ? least : segment->n_granules;
     uint32_t end = to < least ? to : least;
     if (now == from && end > from)
         set(segment, &head->backed, end);

@@ -57,10 +57,11 @@ static void prefetch(const sn_holder *holder, uint32_t end)
 
     for (uint32_t i = end; i < holder->n_done; i++)
         if (ledger[holder->done_entries[i]] != 0)
-            sn_prefetch(&segment->slots[ledger[holder->done_entries[i]] - 1]);
+            sn_prefetch(&segment->slots[ledger[holder->done_entries[i]] - 1]); /* wherever that is */
     for (uint32_t i = end; i < holder->n_done; i++) {
         uint32_t line = ledger[holder->done_entries[i]];
-        if (line != 0 && segment->slots[line - 1].pins == 1 && segment->slots[line - 1].list == SN_LIST_WANT)
+        if (line - 1 < segment->n_slots && segment->slots[line - 1].pins == 1 &&
+            segment->slots[line - 1].list == SN_LIST_WANT)
             sn_slot_prefetch_free(segment, line - 1);
     }
 }

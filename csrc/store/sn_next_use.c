@@ -13,7 +13,7 @@ int sn_next_use_is_known(const sn_segment *segment)
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1)) {
         if (!segment->rows[row].has_timetable)
             return 0;
-        jobs |= (uint64_t)1 << segment->rows[row].job;
+        jobs |= (uint64_t)1 << segment->rows[row].job % SN_MAX_JOBS;
     }
     return (jobs & (jobs - 1)) != 0;
 }
@@ -73,7 +73,8 @@ static uint32_t find_candidates(sn_segment *segment, enum sn_form form, uint32_t
     for (uint32_t scanned = 0; scanned < RECORDS_FOR_EACH * most && n < most; scanned++, slot++) {
         if (slot < segment->n_stage || slot >= segment->n_slots || segment->slots[slot].generation == 0)
             slot = segment->n_stage;
-        if (segment->slots[slot].list == list && segment->slots[slot].pins == 0)
+        if (segment->slots[slot].list == list && segment->slots[slot].pins == 0 &&
+            segment->slots[slot].sample < segment->n_samples)
             slots[n++] = slot;
     }
     segment->head->candidates_from = slot;

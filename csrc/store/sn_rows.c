@@ -15,7 +15,7 @@ static uint64_t live_jobs(const sn_segment *segment)
     const uint64_t *live = segment->head->live_rows;
     uint64_t jobs = 0;
     for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1))
-        jobs |= (uint64_t)1 << segment->rows[row].job;
+        jobs |= (uint64_t)1 << segment->rows[row].job % SN_MAX_JOBS;
     return jobs;
 }
 
@@ -23,12 +23,15 @@ static uint64_t live_jobs(const sn_segment *segment)
 static void forget_uses(sn_segment *segment, uint64_t keep)
 {
     const sn_list_head *lists = segment->head->lists;
+    uint32_t left = segment->n_slots; /* of all lists */
 
-    for (uint32_t i = 0; i < lists[SN_LIST_WRITING].count; i++)
-        segment->slots[segment->writing[i]].uses &= keep;
+    for (uint32_t i = 0; i < sn_slots_written(segment); i++)
+        if (segment->writing[i] < segment->n_slots)
+            segment->slots[segment->writing[i]].uses &= keep;
     SN_CRASH_POINT(uses_of_written);
     for (uint32_t list = SN_LIST_WANT; list < SN_LISTS; list++)
-        for (uint32_t slot = lists[list].head; slot != SN_NONE; slot = segment->slots[slot].list_next)
+        for (uint32_t slot = sn_walk_list(segment, lists[list].head, &left); slot != SN_NONE;
+             slot = sn_walk_list(segment, segment->slots[slot].list_next, &left))
             segment->slots[slot].uses &= keep;
 }
 
@@ -47,7 +50,7 @@ static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
 {
     uint32_t row = sn_rows_of_job(segment, key);
     if (row != SN_NONE) {
-        *bit = segment->rows[row].job;
+        *bit = segment->rows[row].job % SN_MAX_JOBS;
         return 0;
     }
     uint64_t jobs = live_jobs(segment);
@@ -157,7 +160,7 @@ void sn_row_retire(sn_segment *segment, uint32_t row)
     atomic_store_explicit(&record->pace, 0, memory_order_relaxed);
     sn_bit_clear(segment->head->member_rows, row);
     SN_CRASH_POINT(retire_no_member);
-    sn_bit_clear(segment->head->members_of_job[record->job], row);
+    sn_bit_clear(segment->head->members_of_job[record->job % SN_MAX_JOBS], row);
     sn_rows_derive_budgets(segment);
 }
 
@@ -189,7 +192,7 @@ void sn_row_leave(sn_segment *segment, uint32_t row)
     SN_CRASH_POINT(leave_not_live);
     sn_bit_clear(head->member_rows, row);
     SN_CRASH_POINT(leave_no_member);
-    sn_bit_clear(head->members_of_job[segment->rows[row].job], row);
+    sn_bit_clear(head->members_of_job[segment->rows[row].job % SN_MAX_JOBS], row);
     sn_rows_derive_budgets(segment);
     SN_CRASH_POINT(leave_budgets);
     sn_row_unlock(segment, row);
@@ -208,12 +211,16 @@ void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry)
     uint32_t slot = *line - 1;
     sn_slot *record = &segment->slots[slot];
 
-    if (*line == 0)
+    if (SN_RARELY(slot >= segment->n_slots)) {
+        if (*line != 0)
+            sn_segment_damaged(segment);
+        *line = 0;
         return; /* a rebuild found that the slot could not stand */
+    }
     *line = 0;
     SN_CRASH_POINT(let_go_line);
     if (--record->pins > 0)
-        return;
+        return; /* of one without pins it is a large number */
     switch (sn_slot_state(record)) {
     case SN_SLOT_READY:
         if (record->list == SN_LIST_WANT)

@@ -39,11 +39,12 @@ static const sn_row *row_of(const sn_client *client)
 uint32_t sn_serve_find_copy(const sn_client *client, uint32_t sample)
 {
     const sn_segment *segment = client->holder->segment;
-    uint32_t job = row_of(client)->job;
+    uint32_t job = row_of(client)->job % SN_MAX_JOBS;
 
     if (!client->shares)
         return SN_NONE;
-    for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE; s = segment->slots[s].next_of_sample) {
+    SN_EACH_OF_SAMPLE(segment, sample, s)
+    {
         const sn_slot *copy = &segment->slots[s];
         if (copy->list >= SN_LIST_WANT && !(copy->uses >> job & 1) && copy->pipeline == client->augmented_pipeline)
             return s;
@@ -59,6 +60,10 @@ int sn_serve_copy(sn_client *client, uint32_t slot, sn_item *item)
         return SN_MISS;
     if (client->height != 0 && segment->slots[slot].length != client->copy_bytes)
         return SN_MISS; /* no copy of this pipeline's: two fingerprints that are equal by accident */
+    if (SN_RARELY(segment->slots[slot].sample >= segment->n_samples)) {
+        sn_segment_damaged(segment);
+        return SN_MISS;
+    }
     item->sample = segment->slots[slot].sample;
     item->source = SN_AUGMENTED;
     item->source_slot = slot;
@@ -80,8 +85,9 @@ static int evict_kept(sn_segment *segment)
 
         if (!is_over_budget(segment, form))
             continue;
-        for (uint32_t slot = segment->head->lists[sn_list_of(form)].head; slot != SN_NONE;
-             slot = segment->slots[slot].list_next) {
+        uint32_t left = segment->n_slots;
+        for (uint32_t slot = sn_walk_list(segment, segment->head->lists[sn_list_of(form)].head, &left); slot != SN_NONE;
+             slot = sn_walk_list(segment, segment->slots[slot].list_next, &left)) {
             if (segment->slots[slot].pins == 0) {
                 sn_slot_free(segment, slot);
                 return 1;
@@ -128,7 +134,7 @@ static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
         .form = SN_AUGMENTED,
         .in_order = client->in_order,
         .pipeline = pipeline,
-        .uses = (uint64_t)1 << self->job,
+        .uses = (uint64_t)1 << self->job % SN_MAX_JOBS,
     };
 
     for (int evictions = 0; evictions <= MAX_EVICTIONS; evictions++) {
@@ -157,7 +163,8 @@ static uint32_t best_source(const sn_client *client, uint32_t sample)
     const sn_segment *segment = client->holder->segment;
     uint32_t best = SN_NONE;
 
-    for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE; s = segment->slots[s].next_of_sample) {
+    SN_EACH_OF_SAMPLE(segment, sample, s)
+    {
         const sn_slot *slot = &segment->slots[s];
         if (sn_slot_state(slot) != SN_SLOT_READY)
             continue;
@@ -309,9 +316,9 @@ void sn_serve_offer(sn_client *client, sn_offer *offer)
 
     if (client->holder->n_free == 0)
         return;
-    for (uint32_t s = sn_slot_first(segment, offer->sample); s != SN_NONE; s = segment->slots[s].next_of_sample)
-        if (segment->slots[s].form == offer->form && segment->slots[s].pipeline == payload.pipeline)
-            return; /* another was faster */
+    SN_EACH_OF_SAMPLE(segment, offer->sample, s)
+    if (segment->slots[s].form == offer->form && segment->slots[s].pipeline == payload.pipeline)
+        return; /* another was faster */
     offer->slot = reserve_kept(client, &payload);
     SN_CRASH_POINT(serve_accepted);
     if (offer->slot != SN_NONE)

@@ -80,6 +80,7 @@ int sn_shrink_pass(sn_segment *segment, uint32_t granules, sn_shrunk *found)
     if (rc != 0)
         return rc;
     uint32_t limit = atomic_load_explicit(&segment->head->limit, memory_order_relaxed);
+    limit = limit < segment->n_granules ? limit : segment->n_granules;
     *found = (sn_shrunk){.before = limit, .least = sn_rows_stage_need(segment)};
     if (granules < limit && granules < found->least) {
         rc = SN_FULL;

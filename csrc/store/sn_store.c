@@ -49,18 +49,20 @@ int sn_store_enter(sn_segment *segment, int deadline_ms)
 
 void sn_store_leave(sn_segment *segment)
 {
-    atomic_store(&segment->head->busy, 0);
+    if (SN_RARELY(atomic_load_explicit(&segment->is_damaged, memory_order_relaxed)))
+        atomic_store_explicit(&segment->is_damaged, 0, memory_order_relaxed); /* and `busy` stays set */
+    else
+        atomic_store(&segment->head->busy, 0);
     SN_CRASH_POINT(left);
     sn_lock_leave(segment);
 }
 
 static void publish(sn_segment *segment, uint32_t slot)
 {
-    uint8_t form = segment->slots[slot].form;
-    if (form == SN_AUGMENTED)
+    if (slot < segment->n_stage)
         sn_want_publish(segment, slot);
     else
-        sn_slot_move(segment, slot, sn_list_of(form));
+        sn_slot_move(segment, slot, sn_list_of(segment->slots[slot].form));
 }
 
 /* From the end of the list backwards: what leaves it is replaced by one that was examined. */
@@ -71,13 +73,17 @@ void sn_store_fold(sn_segment *segment)
 
     sn_slots_committed(segment, places);
     SN_CRASH_POINT(fold_took_bits);
-    for (uint32_t end, left = segment->head->lists[SN_LIST_WRITING].count; left > 0; left = end) {
+    for (uint32_t end, left = sn_slots_written(segment); left > 0; left = end) {
         uint32_t n = 0;
         end = left > FOLD_AT_ONCE ? left - FOLD_AT_ONCE : 0;
         for (uint64_t at = sn_bits_next(places, end, left, 1); at < left; at = sn_bits_next(places, at + 1, left, 1)) {
-            ready[n] = segment->writing[at];
-            samples[n] = segment->slots[ready[n]].sample;
-            n++;
+            uint32_t slot = segment->writing[at];
+            if (SN_RARELY(slot >= segment->n_slots) || SN_RARELY(segment->slots[slot].sample >= segment->n_samples)) {
+                sn_segment_damaged(segment);
+                continue;
+            }
+            ready[n] = slot;
+            samples[n++] = segment->slots[slot].sample;
         }
         sn_want_prefetch(segment, samples, n);
         for (uint32_t i = 0; i < n; i++)

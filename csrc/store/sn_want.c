@@ -35,10 +35,10 @@ static int exchanges(const sn_row *member)
     return atomic_load_explicit(&member->exchanges, memory_order_relaxed) != 0;
 }
 
-static int can_use(const sn_segment *segment, uint32_t row, const sn_slot *copy)
+static inline __attribute__((always_inline)) int can_use(const sn_segment *segment, uint32_t row, const sn_slot *copy)
 {
     const sn_row *member = &segment->rows[row];
-    return copy->pipeline == member->pipeline && !(copy->uses >> member->job & 1) &&
+    return copy->pipeline == member->pipeline && !(copy->uses >> member->job % SN_MAX_JOBS & 1) &&
            !(copy->in_order && exchanges(member)) && !sn_bit_get(sn_seen(segment, row), copy->sample);
 }
 
@@ -49,6 +49,10 @@ static int is_published(const sn_slot *slot)
 
 static void set_want(sn_segment *segment, uint32_t slot, uint32_t want)
 {
+    if (SN_RARELY(want > SN_MAX_ROWS) || SN_RARELY(slot >= segment->n_stage)) {
+        sn_segment_damaged(segment);
+        return;
+    }
     segment->wants[slot] = (uint8_t)want;
     SN_CRASH_POINT(want_set);
     if (want == 0 && segment->slots[slot].pins == 0)
@@ -71,7 +75,7 @@ void sn_want_publish(sn_segment *segment, uint32_t slot)
 
 void sn_want_drop(sn_segment *segment, uint32_t row, uint32_t slot)
 {
-    if (!sn_counted_clear(sn_eligible(segment, row), slot))
+    if (slot >= segment->n_stage || !sn_counted_clear(sn_eligible(segment, row), slot))
         return;
     SN_CRASH_POINT(want_dropped);
     set_want(segment, slot, segment->wants[slot] - 1u);
@@ -79,9 +83,9 @@ void sn_want_drop(sn_segment *segment, uint32_t row, uint32_t slot)
 
 void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot)
 {
-    const uint64_t *members = segment->head->members_of_job[job];
+    const uint64_t *members = segment->head->members_of_job[job % SN_MAX_JOBS];
 
-    segment->slots[slot].uses |= (uint64_t)1 << job;
+    segment->slots[slot].uses |= (uint64_t)1 << job % SN_MAX_JOBS;
     SN_CRASH_POINT(want_used);
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
         sn_want_drop(segment, row, slot);
@@ -91,12 +95,12 @@ void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample)
 {
     sn_bit_set(sn_seen(segment, row), sample);
     SN_CRASH_POINT(want_seen);
-    uint32_t slot = sn_slot_first(segment, sample);
+    uint32_t left = segment->n_slots, slot = sn_walk(segment, segment->first[sample], &left);
     while (slot != SN_NONE) {
         uint32_t next = segment->slots[slot].next_of_sample; /* dropping may free it */
         if (is_published(&segment->slots[slot]))
             sn_want_drop(segment, row, slot);
-        slot = next;
+        slot = sn_walk(segment, next, &left);
     }
 }
 
@@ -105,13 +109,15 @@ void sn_want_join(sn_segment *segment, uint32_t row)
     for (uint32_t want = 0; want < SN_MAX_ROWS; want++) {
         /* A copy that gains a want moves to a longer list, which has still to be walked: it is
          * met again there and not set twice. */
-        uint32_t slot = segment->head->lists[SN_LIST_WANT + want].head;
+        uint32_t left = segment->n_slots;
+        uint32_t slot = sn_walk_list(segment, segment->head->lists[SN_LIST_WANT + want].head, &left);
         while (slot != SN_NONE) {
             uint32_t next = segment->slots[slot].list_next;
-            if (can_use(segment, row, &segment->slots[slot]) && sn_counted_set(sn_eligible(segment, row), slot))
+            if (slot < segment->n_stage && segment->slots[slot].sample < segment->n_samples &&
+                can_use(segment, row, &segment->slots[slot]) && sn_counted_set(sn_eligible(segment, row), slot))
                 set_want(segment, slot, want + 1);
             SN_CRASH_POINT(want_joined);
-            slot = next;
+            slot = sn_walk_list(segment, next, &left);
         }
     }
 }
@@ -134,8 +140,9 @@ uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipe
             (in_order && exchanges(&segment->rows[r])) || sn_bit_get(sn_seen(segment, r), sample))
             continue;
         int served = 0; /* by a copy that is there already */
-        for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE && !served; s = segment->slots[s].next_of_sample)
-            served = is_published(&segment->slots[s]) && sn_bit_get(sn_eligible(segment, r).words, s);
+        SN_EACH_OF_SAMPLE(segment, sample, s)
+        served |=
+            is_published(&segment->slots[s]) && s < segment->n_stage && sn_bit_get(sn_eligible(segment, r).words, s);
         want += !served;
     }
     return want;
@@ -178,11 +185,16 @@ static uint32_t list_eligible(const sn_segment *segment, uint32_t row, uint32_t 
 uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint32_t wanted, uint32_t *slots)
 {
     sn_counted eligible = sn_eligible(segment, row);
-    uint32_t among[SN_PICK_AMONG + ANY_WORD], sorted[SN_PICK_MOST + 1], count[SN_MAX_ROWS + 1] = {0};
+    /* A want is a byte: of one that cannot be there is a counter too. */
+    uint32_t among[SN_PICK_AMONG + ANY_WORD], sorted[SN_PICK_MOST + 1], count[UINT8_MAX + 1] = {0};
     uint8_t wants[SN_PICK_AMONG];
 
     wanted = least(wanted, SN_PICK_MOST);
     uint32_t from = sn_counted_select(eligible, k), behind = *eligible.total - k;
+    if (SN_RARELY(from >= segment->n_stage)) {
+        sn_segment_damaged(segment);
+        return 0;
+    }
     uint32_t n = list_eligible(segment, row, from, segment->n_stage, among, least(behind, SN_PICK_AMONG));
     n += list_eligible(segment, row, 0, from, among + n, least(k, SN_PICK_AMONG - n));
 
@@ -196,6 +208,10 @@ uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint3
         uint32_t begin = begins;
         begins += count[want];
         count[want] = begin;
+    }
+    if (SN_RARELY(begins != n)) {
+        sn_segment_damaged(segment);
+        return 0;
     }
     for (uint32_t i = 0; i < n; i++)
         sorted[least(count[wants[i]]++, wanted)] = among[i]; /* those that are too many all go behind the last */
@@ -215,7 +231,7 @@ uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipel
     for (uint32_t want = 1; want <= most; want++) {
         const sn_list_head *list = &segment->head->lists[SN_LIST_WANT + want];
         uint32_t next = is_newest ? list->tail : list->head;
-        while (next != SN_NONE) {
+        while (next < segment->n_slots) {
             const sn_slot *copy = &segment->slots[next];
             uint32_t slot = next;
             next = is_newest ? copy->list_prev : copy->list_next;
@@ -232,6 +248,10 @@ void sn_want_evict(sn_segment *segment, uint32_t slot)
 {
     const uint64_t *members = segment->head->member_rows;
 
+    if (SN_RARELY(slot >= segment->n_stage)) {
+        sn_segment_damaged(segment);
+        return;
+    }
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
         sn_counted_clear(sn_eligible(segment, row), slot);
     SN_CRASH_POINT(want_evicted);
