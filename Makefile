@@ -25,8 +25,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm asan tsan asan-py c-tests format lint \
-        generated bench bench-micro docs build sdist wheel clean
+# Enough for each to come to everything that it tests; `make soak` repeats it.
+DEATH_SIZES ?= PAIRS=all STATES=20000 KILLS=2000 FLIPS=1000
+SOAK_SIZES ?= PAIRS=2000 STATES=20000 KILLS=5000 FLIPS=500
+MINUTES ?= 10
+
+.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm stress soak asan tsan asan-py c-tests \
+        c-deaths format lint generated bench bench-micro docs build sdist wheel clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -65,6 +70,18 @@ test-arm:                ## the vector code for 64-bit ARM against plain C, and 
 	@$(ARM_RUN) build/test-arm/test_kernels $(SEED)
 	@$(ARM_CC) -std=gnu11 -O3 $(C_WARNINGS) -Icsrc -static -o build/test-arm/test_hash tests/c/test_hash.c csrc/base/sn_hash.c
 	@$(ARM_RUN) build/test-arm/test_hash
+
+stress: $(BUILT)         ## processes that die everywhere, and storms of jobs: at most ten minutes
+	@$(MAKE) --no-print-directory c-deaths FLAVOUR=test-c C_FLAGS="-O2" SIZES="$(DEATH_SIZES)"
+	$(BIN)/python -m pytest $(AT_A_TIME) tests/stress $(ARGS)
+
+soak:                    ## the former for MINUTES=n, each time with another seed; build/soak.log has what came of it
+	@end=$$(($$(date +%s) + 60 * $(MINUTES))); failed=; \
+	while [ -z "$$failed" ] && [ $$(date +%s) -lt $$end ]; do \
+	    $(MAKE) --no-print-directory c-deaths FLAVOUR=test-c C_FLAGS="-O2" SIZES="$(SOAK_SIZES)" LOG=build/soak.log \
+	        SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') || failed=yes; \
+	done; \
+	[ -z "$$failed" ]
 
 asan:                    ## test-c under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="$(ASAN)"
@@ -206,6 +223,18 @@ c-tests: $(C_TESTS)
 	@failed=; \
 	for test in $(C_TESTS); do $$test $(SEED) || failed="$$failed $$(basename $$test)"; done; \
 	SENECA_SIMD=none $(C_FOLDER)/test_codec $(SEED) || failed="$$failed test_codec (SENECA_SIMD=none)"; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+# The sizes are those of the environment of each. A line for each goes to LOG.
+LOG ?= /dev/null
+c-deaths: $(DEATHS:%=$(C_FOLDER)/%)
+	@failed=; commit=$$(git describe --always --dirty 2>/dev/null); \
+	for test in $(DEATHS); do \
+	    result=passed; \
+	    said=$$(env $(SIZES) $(C_FOLDER)/$$test $(SEED) 2>&1) || { result=FAILED; failed="$$failed $$test"; }; \
+	    echo "$$said"; \
+	    echo "$$(date -u +%FT%TZ) commit $$commit, $$result: $$(echo "$$said" | tr '\n' ' ')" >> $(LOG); \
+	done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 $(C_FOLDER)/test_%: $(C_FOLDER)/tests/c/test_%.o $(C_SHARED:%.c=$(C_FOLDER)/%.o)

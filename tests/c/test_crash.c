@@ -216,7 +216,7 @@ static void follow(void)
     is_followed = 1;
 }
 
-/* Followed from its first act on, or from a later one. */
+/* Followed as it joins, for 0, or else from act `from` - 1 on. */
 static void be_guest(uint32_t job, uint64_t guest_seed, uint32_t from)
 {
     uint32_t acts[GUEST_ACTS];
@@ -232,7 +232,7 @@ static void be_guest(uint32_t job, uint64_t guest_seed, uint32_t from)
         acts[at] = i;
     }
     for (uint32_t i = 0; i < GUEST_ACTS; i++) {
-        if (i + 1 == from) {
+        if (acts[i] + 1 == from) {
             shared->hash = hash_all();
             base = (uint8_t *)g.segment->head;
             length = g.segment->bytes;
@@ -278,11 +278,11 @@ static int wait_for_word(int fd)
 }
 
 /* How it ended, as world_wait(). */
-static int follow_guest(uint32_t job, sn_rng *rng)
+static int follow_guest(uint32_t job, uint32_t number, sn_rng *rng)
 {
     int told[2], tells[2];
     uint64_t states = 0, most = 1 + sn_rng_below(rng, MOST_STATES), guest_seed = sn_rng_u32(rng);
-    uint32_t from = sn_rng_below(rng, GUEST_ACTS + 2);
+    uint32_t from = number % (GUEST_ACTS + 1);
 
     CHECK(pipe2(told, O_CLOEXEC) == 0 && pipe2(tells, O_CLOEXEC) == 0);
     shared->hash = hash_all();
@@ -293,7 +293,7 @@ static int follow_guest(uint32_t job, sn_rng *rng)
         close(tells[0]);
         told_fd = told[0];
         tell_fd = tells[1];
-        be_guest(job, guest_seed, from <= GUEST_ACTS ? from : 0);
+        be_guest(job, guest_seed, from);
     }
     close(told[0]);
     close(tells[1]);
@@ -324,7 +324,7 @@ static void try_world(uint64_t number, uint32_t *kills, uint32_t *guests)
     CHECK(copy != MAP_FAILED);
     close(fd);
     for (uint32_t i = 0; i < GUESTS; i++) {
-        int ended = follow_guest(6 + i, &rng);
+        int ended = follow_guest(6 + i, *guests, &rng);
         CHECK(ended == 0 || ended == -SIGKILL);
         *kills += ended == -SIGKILL;
         ++*guests;

@@ -74,7 +74,6 @@ def test_a_function_whose_point_was_taken_away_is_found() -> None:
     assert len(found) >= 30
     assert {
         "sn_slot_reserve",
-        "sn_slot_free",
         "sn_row_claim",
         "sn_space_give",
         "rebuild_rows",
