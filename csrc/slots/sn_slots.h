@@ -131,10 +131,11 @@ static inline uint32_t sn_walk(const sn_segment *segment, uint32_t link, uint32_
 {
     if (link >= segment->n_slots)
         return SN_NONE;
-    if (SN_RARELY(--*left == 0)) {
+    if (SN_RARELY(*left == 0)) { /* and stays 0: it may be of several lists */
         sn_segment_damaged(segment);
         return SN_NONE;
     }
+    --*left;
     return link;
 }
 
