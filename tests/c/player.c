@@ -63,7 +63,7 @@ void player_make(player *p, sn_segment *segment, uint32_t process_row, uint32_t 
     p->segment = segment;
     p->process_row = process_row;
     p->job = job;
-    CHECK(segment->n_samples <= PLAYER_MOST_SAMPLES);
+    CHECK(segment->n_samples <= PLAYER_MOST_SAMPLES && segment->n_slots <= PLAYER_MOST_SLOTS);
     sn_rng_start(&p->rng, seed, 0, 0, job, SN_STREAM_CHOOSE);
 }
 
@@ -117,6 +117,15 @@ static uint32_t generation_of(const player *p, const sn_item *item)
     return slot != SN_NONE ? p->segment->slots[slot].generation : 0;
 }
 
+/* Who holds a claim to an earlier occupant sees by the generation that it is gone. */
+static void note_reserved(player *p, uint32_t slot)
+{
+    uint32_t generation = p->segment->slots[slot].generation;
+
+    CHECK(p->is_damaged || generation != p->reserved[slot]);
+    p->reserved[slot] = generation;
+}
+
 static void draw(player *p)
 {
     sn_offer answers[PLAYER_MOST_OFFERS];
@@ -133,6 +142,8 @@ static void draw(player *p)
             p->drawn[items[i].sample]++;
         if (!p->is_damaged)
             CHECK_EQUAL(p->drawn[items[i].sample], 1, "job %u, sample %u", p->job, items[i].sample);
+        if (items[i].target_slot != SN_NONE)
+            note_reserved(p, items[i].target_slot);
         p->generations[p->n_hand] = generation_of(p, &items[i]);
         p->hand[p->n_hand++] = items[i];
     }

@@ -17,6 +17,7 @@
 #include "member/sn_member.h"
 
 #define PLAYER_MOST_SAMPLES 64
+#define PLAYER_MOST_SLOTS 256
 #define PLAYER_HAND 6      /* samples that it has drawn and not prepared */
 #define PLAYER_IN_FLIGHT 4 /* as it tells others: it needs little of the stage */
 #define PLAYER_MOST_OFFERS 4
@@ -45,6 +46,7 @@ typedef struct {
     uint8_t drawn[PLAYER_MOST_SAMPLES]; /* by sample: how often */
     sn_item hand[PLAYER_HAND];
     sn_offer offers[PLAYER_MOST_OFFERS], copies[PLAYER_MOST_OFFERS]; /* to be asked; accepted and to be written */
+    uint32_t reserved[PLAYER_MOST_SLOTS]; /* by slot: the generation of what it last reserved there; 0: nothing */
     uint32_t generations[PLAYER_HAND], copy_generations[PLAYER_MOST_OFFERS]; /* of the slots that are held */
     uint32_t n_hand, n_offers, n_copies;
 } player;

@@ -125,6 +125,7 @@ static void recover_founded(void)
     char why[256] = "";
     guest g;
 
+    alarm(30);
     int rc = guest_join(&g, founded, &geometry, 9, seed);
     CHECK(rc == SN_ATTACH_CREATED || rc == SN_ATTACH_JOINED);
     CHECK_EQUAL(sn_store_enter(g.segment, 5000), 0, "recovery");

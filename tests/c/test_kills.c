@@ -41,7 +41,7 @@
 #define GRANULES 96u
 #define STEPS 40
 #define ACTS 20              /* between two joins */
-#define HANGS_AFTER_MS 60000 /* who waits so long for a lock that the living let go of */
+#define HANGS_AFTER_MS 30000 /* who waits so long for a lock that the living let go of */
 #define FAR_TOO_LONG_MS 5000
 #define PROMISED_MS 100
 #define LONGEST_PAUSE_US 3000 /* between two kills */

@@ -1,0 +1,321 @@
+"""Tests that kill processes find bugs that are planted in the core, each by the test that is named for it.
+
+Each bug is one replaced piece of text. The core is compiled with it in a copy, and the test has to fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sizes import WHOLE
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 100
+TRIES = 3  # each with another seed: some bugs need a certain place or moment
+
+
+@dataclass(frozen=True)
+class Bug:
+    """``old`` occurs once in ``file`` of csrc/; ``test`` fails where it is ``new``."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+STATE = "atomic_store_explicit(&record->state, SN_SLOT_EMPTY, memory_order_release);\n"
+BUGS = [
+    Bug(
+        "no rebuild on entering",
+        "store/sn_store.c",
+        "            sn_store_rebuild(segment);\n",
+        "",
+        "test_kills",
+    ),
+    Bug(
+        "no rebuild on entering, at a point",
+        "store/sn_store.c",
+        "            sn_store_rebuild(segment);\n",
+        "",
+        "test_crash_points",
+    ),
+    Bug(
+        "no rebuild after reaping",
+        "store/sn_store.c",
+        "    if (dead)\n        sn_store_rebuild(segment);\n",
+        "",
+        "test_crash",
+    ),
+    Bug(
+        "busy is never set",
+        "store/sn_store.c",
+        "    atomic_store(&head->busy, 1);\n",
+        "",
+        "test_crash_points",
+    ),
+    Bug(
+        "a fold loses what was committed",
+        "store/sn_store.c",
+        "            publish(segment, ready[i]);\n",
+        ";",
+        "test_store",
+    ),
+    Bug(
+        "what the dead were writing is served",
+        "store/sn_rebuild.c",
+        "        sn_slot_adopt(segment, slot);\n",
+        "        if (sn_slot_state(record) == SN_SLOT_WRITING)\n            record->state = SN_SLOT_READY;\n"
+        "        sn_slot_adopt(segment, slot);\n",
+        "test_kills",
+    ),
+    Bug(
+        "what the dead were writing stays",
+        "store/sn_rebuild.c",
+        "record->list == SN_LIST_WRITING && record->pins == 0",
+        "record->list == SN_LIST_WRITING && record->pins > 9",
+        "test_crash_points",
+    ),
+    Bug(
+        "a rebuild adds pins to pins",
+        "slots/sn_slots.c",
+        "    record->pins = 0;\n    switch",
+        "    switch",
+        "test_crash_points",
+    ),
+    Bug(
+        "a rebuild keeps old wants",
+        "store/sn_rebuild.c",
+        "            sn_want_clear(segment, row);\n",
+        "",
+        "test_crash",
+    ),
+    Bug(
+        "a rebuild keeps the granule map",
+        "store/sn_rebuild.c",
+        "    sn_space_clear(segment);\n",
+        "",
+        "test_crash_points",
+    ),
+    Bug(
+        "pins of the living are not found",
+        "store/sn_rebuild.c",
+        "                segment->slots[slot].pins++;\n",
+        "                ;\n",
+        "test_crash_points",
+    ),
+    Bug(
+        "the dead keep their rows",
+        "store/sn_store.c",
+        "        atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);\n",
+        "",
+        "test_crash_points",
+    ),
+    Bug(
+        "freed under a pin",
+        "store/sn_want.c",
+        "want == 0 && segment->slots[slot].pins == 0",
+        "want == 0",
+        "test_store",
+    ),
+    Bug("let go under a pin", "store/sn_rows.c", "--record->pins > 0", "--record->pins > 9", "test_store"),
+    Bug(
+        "the ledger is not written",
+        "store/sn_rows.c",
+        "    sn_ledger(segment, row)[entry] = slot + 1;\n",
+        "",
+        "test_store",
+    ),
+    Bug(
+        "the ledger is not let go",
+        "store/sn_rows.c",
+        "    *line = 0;\n    SN_CRASH",
+        "    SN_CRASH",
+        "test_store",
+    ),
+    Bug(
+        "no pin",
+        "store/sn_rows.c",
+        "    segment->slots[slot].pins++;\n",
+        "",
+        "test_store",
+    ),
+    Bug("no generation", "slots/sn_slots.c", "    record->generation++;\n", "", "test_crash_points"),
+    Bug(
+        "freed and still READY",
+        "slots/sn_slots.c",
+        "    " + STATE + "    SN_CRASH_POINT(free_empty);\n",
+        "",
+        "test_store",
+    ),
+    Bug(
+        "freed and still on its list",
+        "slots/sn_slots.c",
+        "    list_remove(segment, slot);\n    SN_CRASH_POINT(free_on",
+        "    SN_CRASH_POINT(free_on",
+        "test_store",
+    ),
+    Bug(
+        "freed and still in its chain",
+        "slots/sn_slots.c",
+        "    chain_remove(segment, slot);\n",
+        "",
+        "test_store",
+    ),
+    Bug(
+        "the hole in the writing list is not filled",
+        "slots/sn_slots.c",
+        "    segment->writing[place] = last;\n",
+        "",
+        "test_store",
+    ),
+    Bug(
+        "alone in company",
+        "slots/sn_slots.c",
+        "        segment->slots[first].alone = 0;",
+        "        ;",
+        "test_store",
+    ),
+    Bug(
+        "granules are given back and counted",
+        "slots/sn_space.c",
+        "    head->granules_of[form] -= count;\n",
+        "",
+        "test_store",
+    ),
+    Bug(
+        "granules are not given back",
+        "slots/sn_space.c",
+        "    sn_bits_fill(segment->granules, start, count, 0);\n",
+        "",
+        "test_store",
+    ),
+    Bug(
+        "the limit moves and the space does not",
+        "store/sn_backing.c",
+        "    sn_space_resize(segment, before);\n",
+        "",
+        "test_store",
+    ),
+    Bug(
+        "a use is not noted",
+        "store/sn_want.c",
+        "    segment->slots[slot].uses |= (uint64_t)1 << job % SN_MAX_JOBS;\n",
+        "",
+        "test_store",
+    ),
+    Bug(
+        "a want does not fall",
+        "store/sn_want.c",
+        "segment->wants[slot] - 1u",
+        "segment->wants[slot]",
+        "test_store",
+    ),
+    Bug(
+        "evicted and eligible",
+        "store/sn_want.c",
+        "        sn_counted_clear(sn_eligible(segment, row), slot);\n",
+        "        ;\n",
+        "test_store",
+    ),
+    Bug(
+        "who leaves still wants",
+        "store/sn_rows.c",
+        "    sn_want_leave(segment, row);\n    SN_CRASH_POINT(leave_wants",
+        "    SN_CRASH_POINT(leave_wants",
+        "test_store",
+    ),
+    Bug(
+        "who leaves has a budget",
+        "store/sn_rows.c",
+        "    sn_rows_derive_budgets(segment);\n    SN_CRASH_POINT(leave_budgets",
+        "    SN_CRASH_POINT(leave_budgets",
+        "test_store",
+    ),
+    Bug(
+        "a lock that is had by two",
+        "shm/sn_lock.c",
+        "errno == EWOULDBLOCK ? SN_BUSY",
+        "errno == EWOULDBLOCK ? 0",
+        "test_kills",
+    ),
+    Bug(
+        "a ledger line is trusted",
+        "store/sn_rows.c",
+        "SN_RARELY(slot >= segment->n_slots)",
+        "*line == 0",
+        "test_flipped_words",
+    ),
+    Bug(
+        "a head of a list is trusted",
+        "slots/sn_slots.c",
+        "slot >= segment->n_slots || segment->head",
+        "slot == SN_NONE || segment->head",
+        "test_flipped_words",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("planted")
+    for name in ("csrc", "tests/c"):
+        shutil.copytree(ROOT / name, folder / name)
+    for name in ("Makefile", "setup.py", "pyproject.toml"):
+        shutil.copy2(ROOT / name, folder / name)
+    if (ROOT / "build/test-c").is_dir():
+        shutil.copytree(ROOT / "build/test-c", folder / "build/test-c")
+    for test in sorted({bug.test for bug in BUGS}):
+        build(folder, test)
+    return folder
+
+
+def build(folder: Path, test: str) -> None:
+    command = [
+        "make",
+        "--no-print-directory",
+        "FLAVOUR=test-c",
+        "C_FLAGS=-O2",
+        "C_WARNINGS=",
+        f"build/test-c/{test}",
+    ]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def fails(folder: Path, test: str) -> bool:
+    environment = {**os.environ, "KILLS": "1500", "FLIPS": "300"}
+    for seed in range(1, TRIES + 1):
+        program = subprocess.Popen(
+            [folder / "build/test-c" / test, str(seed)],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            if program.wait(LIMIT_S) != 0:
+                return True
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()
+            return True
+    return False
+
+
+@pytest.mark.parametrize("bug", BUGS if WHOLE else BUGS[::12], ids=lambda bug: bug.name)
+def test_a_planted_bug_is_found(copy: Path, bug: Bug) -> None:
+    path = copy / "csrc" / bug.file
+    sound = path.read_text()
+    assert sound.count(bug.old) == 1
+    path.write_text(sound.replace(bug.old, bug.new))
+    try:
+        build(copy, bug.test)
+        assert fails(copy, bug.test), f"{bug.test} passes"
+    finally:
+        path.write_text(sound)
