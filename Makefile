@@ -25,12 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-# Enough for each to come to everything that it tests; `make soak` repeats it.
-DEATH_SIZES ?= PAIRS=all STATES=20000 KILLS=2000 FLIPS=1000
-SOAK_SIZES ?= PAIRS=2000 STATES=20000 KILLS=5000 FLIPS=500
-MINUTES ?= 10
-
-.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm stress soak asan tsan asan-py c-tests \
+.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm stress planted soak asan tsan asan-py c-tests \
         c-deaths format lint generated bench bench-micro docs build sdist wheel clean
 .DELETE_ON_ERROR:
 
@@ -75,7 +70,10 @@ stress: $(BUILT)         ## processes that die everywhere, and storms of jobs: a
 	@$(MAKE) --no-print-directory c-deaths FLAVOUR=test-c C_FLAGS="-O2" SIZES="$(DEATH_SIZES)"
 	$(BIN)/python -m pytest $(AT_A_TIME) tests/stress $(ARGS)
 
-soak:                    ## the former for MINUTES=n, each time with another seed; build/soak.log has what came of it
+planted: $(BUILT)        ## bugs that are planted in the core: each has to be found by its test
+	SENECA_TEST_PLANTED=1 $(BIN)/python -m pytest $(AT_A_TIME) tests/stress/test_planted.py $(ARGS)
+
+soak:                    ## processes that die everywhere, for MINUTES=n, with new seeds; build/soak.log has what came of it
 	@end=$$(($$(date +%s) + 60 * $(MINUTES))); failed=; \
 	while [ -z "$$failed" ] && [ $$(date +%s) -lt $$end ]; do \
 	    $(MAKE) --no-print-directory c-deaths FLAVOUR=test-c C_FLAGS="-O2" SIZES="$(SOAK_SIZES)" LOG=build/soak.log \
@@ -225,7 +223,11 @@ c-tests: $(C_TESTS)
 	SENECA_SIMD=none $(C_FOLDER)/test_codec $(SEED) || failed="$$failed test_codec (SENECA_SIMD=none)"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
-# The sizes are those of the environment of each. A line for each goes to LOG.
+# Each reads its size from its environment. DEATH_SIZES are enough for each to come to everything that it tests.
+# A line for each goes to LOG.
+DEATH_SIZES ?= PAIRS=all STATES=20000 KILLS=2000 FLIPS=1000
+SOAK_SIZES ?= PAIRS=2000 STATES=20000 KILLS=5000 FLIPS=500
+MINUTES ?= 10
 LOG ?= /dev/null
 c-deaths: $(DEATHS:%=$(C_FOLDER)/%)
 	@failed=; commit=$$(git describe --always --dirty 2>/dev/null); \

@@ -3,10 +3,10 @@
 A job starts when it has arrived and one of two places is free. The makespan lasts from the first arrival to
 the last end, the start of processes included. The steps of the jobs take turns.
 
-Two settings, both fixed before anything was measured. In the first, batches of 64 x 224 x 224 that two jobs
-have under way are as large as the cache, and a job takes hardly longer than its process takes to start. In
-the paper batches are a thousandth of the cache, and jobs train for hours. The second is nearer to that:
-small crops, three epochs, and arrivals close together.
+Two settings. In the first, batches of 64 x 224 x 224 that two jobs have under way are as large as the cache,
+and a job takes hardly longer than its process takes to start. In the paper batches are a thousandth of the
+cache, and jobs train for hours. The second is nearer to that: small crops, three epochs, and arrivals close
+together. It was chosen after the first had been seen, therefore both are printed.
 """
 
 from __future__ import annotations
