@@ -510,7 +510,7 @@ static void note_made(const sn_context *context, const sn_batch_item *place, uin
         sn_hosts_made(context->hosts, sn_now_ns() - began);
 }
 
-int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *out)
+static int prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *out)
 {
     uint64_t began = sn_now_ns();
     const char *why = NULL; /* NULL: the codec has the reason */
@@ -557,9 +557,31 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *pl
     return 0;
 }
 
+/* Whether what the place was made of, or made in, may have become zeroes meanwhile. If so it has no slot any more. */
+static int was_cut(const sn_context *context, sn_batch_item *place, int has_slot)
+{
+    if (!has_slot || !atomic_load_explicit(&context->segment->guarded.is_cut, memory_order_acquire))
+        return 0;
+    place->item.target_slot = SN_NONE;
+    return 1;
+}
+
+int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *out)
+{
+    int has_slot = place->item.source != SN_STORAGE || place->item.target_slot != SN_NONE;
+    int rc = prepare(scratch, context, place, out);
+
+    if (SN_RARELY(was_cut(context, place, has_slot)) && rc == 0 && place->status == 0) {
+        sn_batch_item_from_storage(place);
+        rc = prepare(scratch, context, place, out);
+    }
+    return rc;
+}
+
 void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_view *picture,
                uint8_t *out)
 {
+    int has_slot = place->item.target_slot != SN_NONE;
     sn_view decoded;
     sn_rng rng;
 
@@ -585,5 +607,9 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *pl
         deliver(context, place, pixels, out);
     } else {
         sn_abandon(context, place, rc, sn_codec_message(scratch->codec));
+    }
+    if (SN_RARELY(was_cut(context, place, has_slot)) && rc == 0) {
+        keep_nothing(place);
+        sn_finish(scratch, context, place, picture, out);
     }
 }

@@ -295,8 +295,9 @@ typedef struct {
 
 enum sn_abandoned {
     SN_IN_USE = 0,
-    SN_BROKEN = 1,    /* three rebuilds were begun and not finished */
-    SN_DISTRUSTED = 2 /* somebody was served what its own dataset does not make: see sn_distrust */
+    SN_BROKEN = 1,     /* three rebuilds were begun and not finished */
+    SN_DISTRUSTED = 2, /* somebody was served what its own dataset does not make: see sn_distrust */
+    SN_CUT = 3         /* its file was cut off: see sn_guard */
 };
 
 /* Why the payloads here are not trusted. */

@@ -49,7 +49,7 @@ static void after_fork_in_child(void)
         atomic_store(&segment->forked, 1);
         if (segment->fd >= 0)
             close(segment->fd);
-        segment->fd = -1;
+        segment->fd = segment->guarded.fd = -1;
     }
     handles = NULL;
     pthread_mutex_unlock(&handles_mutex);
@@ -193,6 +193,7 @@ static int map(sn_segment *segment, uint64_t bytes)
     madvise(base, bytes, MADV_HUGEPAGE);
     segment->head = base;
     segment->bytes = bytes;
+    sn_guard_watch(&segment->guarded, base, bytes, segment->fd);
     return 0;
 }
 
@@ -448,6 +449,7 @@ void sn_segment_close(sn_segment *segment)
 {
     if (!segment)
         return;
+    sn_guard_forget(&segment->guarded);
     forget_handle(segment); /* and closes it: no fork may come between the two */
     if (segment->head)
         munmap(segment->head, segment->bytes);

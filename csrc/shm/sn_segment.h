@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sn_guard.h"
 #include "sn_layout.h"
 
 #define SN_PATH_BYTES 4096
@@ -52,6 +53,7 @@ typedef struct sn_segment {
     uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, n_writing, row_words;
 
     _Atomic int is_damaged; /* something was found that cannot be: see sn_segment_damaged() */
+    sn_guarded guarded;     /* whether there are zeroes in place of some of it */
     pthread_mutex_t mutex;
     uint32_t next_probe, sections;                /* whose life is asked about next; sections that might have */
     int64_t probed_at;                            /* second in which one last did */

@@ -10,6 +10,8 @@ void sn_distrust_report(sn_segment *segment, uint64_t job_key, uint32_t sample, 
     sn_header *head = segment->head;
     uint32_t nobody = 0;
 
+    if (atomic_load_explicit(&segment->guarded.is_cut, memory_order_acquire))
+        return; /* of course it differs */
     /* First: whatever happens to this process, nothing is served from here any more. */
     atomic_store_explicit(&head->abandoned, SN_DISTRUSTED, memory_order_release);
     SN_CRASH_POINT(distrust_abandoned);

@@ -19,10 +19,10 @@
  * held and not yet delivered is not served, newcomers make another. The first report is kept. */
 void sn_distrust_report(sn_segment *segment, uint64_t job_key, uint32_t sample, enum sn_form form);
 
-/* Whether it is distrusted. For each served sample: one load. */
+/* Whether it is distrusted, or was cut off. For each served sample: one load. */
 static inline int sn_is_distrusted(const sn_segment *segment)
 {
-    return atomic_load_explicit(&segment->head->abandoned, memory_order_acquire) == SN_DISTRUSTED;
+    return atomic_load_explicit(&segment->head->abandoned, memory_order_acquire) >= SN_DISTRUSTED;
 }
 
 /* Why: 1 and a copy in *why; 0: it is trusted, or the reason is not written yet. */
