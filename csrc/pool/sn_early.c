@@ -20,27 +20,6 @@ static uint32_t busy_pools(const sn_pools *pools, pid_t process)
     return seen >> 32 == (uint64_t)process ? (uint32_t)seen : 0;
 }
 
-static void count(sn_pools *pools, pid_t process, uint32_t more)
-{
-    uint64_t before = atomic_load_explicit(&pools->busy, memory_order_relaxed), after;
-
-    do {
-        uint32_t n = before >> 32 == (uint64_t)process ? (uint32_t)before : 0;
-        after = (uint64_t)process << 32 | (uint32_t)(n + more);
-    } while (!atomic_compare_exchange_weak_explicit(&pools->busy, &before, after, memory_order_relaxed,
-                                                    memory_order_relaxed));
-}
-
-void sn_early_note_work(sn_pool *pool)
-{
-    int is_busy = pool->pools && pool->unfinished && !pool->early.is_early;
-
-    if (is_busy == pool->is_busy)
-        return;
-    pool->is_busy = is_busy;
-    count(pool->pools, pool->owner, is_busy ? 1 : UINT32_MAX); /* that is -1 */
-}
-
 /* Whether children have read much lately. */
 static int children_read(sn_early *early)
 {
@@ -142,5 +121,5 @@ void sn_early_free(sn_pool *pool)
 {
     free(pool->early.samples);
     if (pool->is_busy)
-        count(pool->pools, pool->owner, UINT32_MAX);
+        sn_pools_count(pool->pools, pool->owner, UINT32_MAX); /* that is -1 */
 }

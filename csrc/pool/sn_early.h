@@ -47,9 +47,6 @@ uint32_t sn_early_brought(sn_pool *pool);
 /* Bring one of them, by this thread. The mutex is not held meanwhile. */
 void sn_early_bring_one(sn_pool *pool, struct sn_thread *self);
 
-/* A pool has begun or ended all its work: count it among those that others give way to, or count it no more. */
-void sn_early_note_work(sn_pool *pool);
-
 void sn_early_free(sn_pool *pool);
 
 #endif

@@ -415,12 +415,6 @@ void sn_pool_limit(sn_pool *pool, uint32_t threads)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-void sn_pool_count_unfinished(sn_pool *pool, int more)
-{
-    pool->unfinished += (uint32_t)more;
-    sn_early_note_work(pool);
-}
-
 void sn_pool_submit(sn_pool *pool, sn_batch *batch)
 {
     if (sn_batch_tasks(batch) == 0)

@@ -47,3 +47,25 @@ void sn_pool_give_back(sn_pool *pool, sn_batch_item *place)
     if (!pool->is_external)
         pthread_cond_signal(&pool->work);
 }
+
+void sn_pools_count(sn_pools *pools, pid_t process, uint32_t more)
+{
+    uint64_t before = atomic_load_explicit(&pools->busy, memory_order_relaxed), after;
+
+    do {
+        uint32_t n = before >> 32 == (uint64_t)process ? (uint32_t)before : 0;
+        after = (uint64_t)process << 32 | (uint32_t)(n + more);
+    } while (!atomic_compare_exchange_weak_explicit(&pools->busy, &before, after, memory_order_relaxed,
+                                                    memory_order_relaxed));
+}
+
+void sn_pool_count_unfinished(sn_pool *pool, int more)
+{
+    pool->unfinished += (uint32_t)more;
+    int is_busy = pool->pools && pool->unfinished && !pool->early.is_early;
+
+    if (is_busy == pool->is_busy)
+        return;
+    pool->is_busy = is_busy;
+    sn_pools_count(pool->pools, pool->owner, is_busy ? 1 : UINT32_MAX); /* that is -1 */
+}

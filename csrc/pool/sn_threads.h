@@ -114,7 +114,10 @@ static inline void sn_batch_return(sn_batch *batch, uint32_t place)
         batch->next_wanting = place;
 }
 
-/* A batch was submitted, or its last task is done. The mutex is held. */
+/* Count pools of this process that have work, or (uint32_t)-1: one that has none any more. */
+void sn_pools_count(sn_pools *pools, pid_t process, uint32_t more);
+
+/* A batch was submitted, or its last task is done: a pool with work is counted, and early ones give way. The mutex is held. */
 void sn_pool_count_unfinished(sn_pool *pool, int more);
 
 /* A task is done. As many as there are copies are not counted as places. */
