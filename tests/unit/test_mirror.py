@@ -13,7 +13,7 @@ MOST_LINES = {".py": 600, ".pyx": 400}  # of a test, and of the border, which de
 # Of no module, but of how all of them stand to each other and to the documentation.
 OF_ALL = {
     *("test_architecture.py", "test_examples.py", "test_imports.py", "test_mirror.py"),
-    "test_public_surface.py",
+    *("test_crash_points.py", "test_public_surface.py"),
 }
 
 # Modules that the tests of those that use them show, and that show nothing by themselves.
