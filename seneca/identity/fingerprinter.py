@@ -29,7 +29,7 @@ from seneca.identity.watch import Attributes, Watch
 
 __all__ = ["Fingerprinter", "Identity", "MadeOf", "fingerprint"]
 
-_FORMAT = "seneca identity 3"  # raise it when equal objects get other identities than before
+_FORMAT = "seneca identity 4"  # raise it when equal objects get other identities than before
 
 MOST_NAMES = 12  # of each kind that are listed
 MOST_OBJECTS = 1000  # whose attributes are named one by one
