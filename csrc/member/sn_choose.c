@@ -103,8 +103,7 @@ static int is_on_its_way(const sn_chooser *chooser, uint32_t sample)
     const sn_segment *segment = segment_of(chooser);
     uint32_t job = segment->rows[row_of(chooser)].job % SN_MAX_JOBS;
 
-    SN_EACH_OF_SAMPLE(segment, sample, s)
-    {
+    SN_EACH_OF_SAMPLE (segment, sample, s) {
         const sn_slot *copy = &segment->slots[s];
         if (copy->list == SN_LIST_WRITING && copy->form == SN_AUGMENTED && !(copy->uses >> job & 1) &&
             copy->pipeline == chooser->client.augmented_pipeline && !copy->in_order &&

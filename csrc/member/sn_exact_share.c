@@ -85,8 +85,7 @@ static uint32_t find_copy(const sn_peers *peers, const sn_client *client, uint32
     const sn_segment *segment = client->holder->segment;
     uint32_t job = row_of(client)->job % SN_MAX_JOBS, coming = SN_NONE;
 
-    SN_EACH_OF_SAMPLE(segment, sample, s)
-    {
+    SN_EACH_OF_SAMPLE (segment, sample, s) {
         const sn_slot *copy = &segment->slots[s];
         if (copy->form != SN_AUGMENTED || copy->pipeline != client->augmented_pipeline || copy->uses >> job & 1)
             continue;

@@ -14,6 +14,7 @@
 static sn_guarded *_Atomic all[MOST];
 static atomic_flag in_handler = ATOMIC_FLAG_INIT;
 static struct sigaction before; /* who had the signal */
+static volatile sig_atomic_t is_passing_on;
 
 static sn_guarded *mapping_at(uintptr_t address)
 {
@@ -51,24 +52,37 @@ static int make_up_for(sn_guarded *guarded, uint64_t missing)
     return rc;
 }
 
+/* Whoever had the signal may pass it on to this handler, if that was there before it. Then the process ends here.
+ * SA_NODEFER: it comes at once, and not when all of that is over and forgotten. */
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+    int is_ours_again = is_passing_on, was_sent = info->si_code <= 0;
+
+    is_passing_on = 1;
+    if (!is_ours_again && before.sa_flags & SA_SIGINFO) {
+        before.sa_sigaction(number, info, context);
+    } else if (!is_ours_again && before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(number);
+    } else if (is_ours_again || before.sa_handler != SIG_IGN || !was_sent) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    is_passing_on = is_ours_again;
+}
+
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     sn_guarded *guarded = info->si_code > 0 ? mapping_at((uintptr_t)info->si_addr) : NULL;
 
     if (guarded && make_up_for(guarded, (uint64_t)((uintptr_t)info->si_addr - (uintptr_t)guarded->head)) == 0)
         return;
-    if (before.sa_flags & SA_SIGINFO)
-        before.sa_sigaction(number, info, context);
-    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
-        before.sa_handler(number);
-    else
-        signal(number, SIG_DFL); /* the access is made again */
+    pass_on(number, info, context);
 }
 
 /* A library may have taken the signal since, as torch does in its workers. */
 static void take_signal(void)
 {
-    struct sigaction ours = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK}, theirs;
+    struct sigaction ours = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER}, theirs;
     const char *wanted = getenv("SENECA_SIGBUS");
 
     if (wanted && strcmp(wanted, "default") == 0)

@@ -43,8 +43,7 @@ uint32_t sn_serve_find_copy(const sn_client *client, uint32_t sample)
 
     if (!client->shares)
         return SN_NONE;
-    SN_EACH_OF_SAMPLE(segment, sample, s)
-    {
+    SN_EACH_OF_SAMPLE (segment, sample, s) {
         const sn_slot *copy = &segment->slots[s];
         if (copy->list >= SN_LIST_WANT && !(copy->uses >> job & 1) && copy->pipeline == client->augmented_pipeline)
             return s;
@@ -163,8 +162,7 @@ static uint32_t best_source(const sn_client *client, uint32_t sample)
     const sn_segment *segment = client->holder->segment;
     uint32_t best = SN_NONE;
 
-    SN_EACH_OF_SAMPLE(segment, sample, s)
-    {
+    SN_EACH_OF_SAMPLE (segment, sample, s) {
         const sn_slot *slot = &segment->slots[s];
         if (sn_slot_state(slot) != SN_SLOT_READY)
             continue;
@@ -316,9 +314,9 @@ void sn_serve_offer(sn_client *client, sn_offer *offer)
 
     if (client->holder->n_free == 0)
         return;
-    SN_EACH_OF_SAMPLE(segment, offer->sample, s)
-    if (segment->slots[s].form == offer->form && segment->slots[s].pipeline == payload.pipeline)
-        return; /* another was faster */
+    SN_EACH_OF_SAMPLE (segment, offer->sample, s)
+        if (segment->slots[s].form == offer->form && segment->slots[s].pipeline == payload.pipeline)
+            return; /* another was faster */
     offer->slot = reserve_kept(client, &payload);
     SN_CRASH_POINT(serve_accepted);
     if (offer->slot != SN_NONE)

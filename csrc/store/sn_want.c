@@ -140,9 +140,9 @@ uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipe
             (in_order && exchanges(&segment->rows[r])) || sn_bit_get(sn_seen(segment, r), sample))
             continue;
         int served = 0; /* by a copy that is there already */
-        SN_EACH_OF_SAMPLE(segment, sample, s)
-        served |=
-            is_published(&segment->slots[s]) && s < segment->n_stage && sn_bit_get(sn_eligible(segment, r).words, s);
+        SN_EACH_OF_SAMPLE (segment, sample, s)
+            served |= is_published(&segment->slots[s]) && s < segment->n_stage &&
+                      sn_bit_get(sn_eligible(segment, r).words, s);
         want += !served;
     }
     return want;

@@ -92,3 +92,38 @@ def test_without_the_handler_it_is_a_bus_error(pictures, name):
     job.communicate()
     assert job.returncode == -signal.SIGBUS
     SampleCache.remove(name)
+
+
+FOREIGN = """
+import faulthandler, mmap, os, signal, sys, tempfile
+import seneca
+from seneca import transforms as T
+
+how, folder, name = sys.argv[1:]
+caches = []
+for k in range(2):
+    data = seneca.ImageFolder(folder, transform=T.CenterCrop(16 + k))
+    loader = seneca.DataLoader(data, batch_size=8, cache=f"{name}-{k}", cache_bytes="16MiB")
+    caches.append((loader, next(iter(loader))))
+    faulthandler.enable()
+if how == "sent":
+    os.kill(os.getpid(), signal.SIGBUS)
+else:
+    with tempfile.TemporaryFile() as file:
+        file.truncate(4096)
+        mapped = mmap.mmap(file.fileno(), 4096)
+        file.truncate(0)
+        mapped[0]
+print("still here")
+"""
+
+
+@pytest.mark.parametrize("how", ["sent", "met"])
+def test_a_bus_error_that_is_not_the_segments_ends_the_process(how, pictures, name):
+    """Also where another handler was set between two caches: each has the other as the one before it."""
+    job = Script("-c", FOREIGN, how, str(pictures), name)
+    said, errors = job.communicate()
+    assert (job.returncode, said) == (-signal.SIGBUS, "")
+    assert "Bus error" in errors
+    for k in range(2):
+        SampleCache.remove(f"{name}-{k}")
