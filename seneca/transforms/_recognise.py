@@ -56,7 +56,6 @@ __all__ = [
     "recognise_pair",
     "run_steps",
     "split_static",
-    "steps_on_pictures",
     "walked",
 ]
 
@@ -207,45 +206,65 @@ def walked(
         return f"{replaced} was replaced"
     recogniser = Recogniser(beside)
     try:
-        for step in _flattened(transform) if beside is None else _steps_of_v2(transform):
-            recogniser.take(step)
+        for step in _named_steps(transform, beside is not None):
+            recogniser.take(*step)
         return recogniser, recogniser.result()
     except NotNative as reason:
         return str(reason)
 
 
-def split_static(transform: object) -> tuple[list[Any], list[Any]]:
+class StaticSplit(NamedTuple):
+    """A transform in two lists of steps. To run the first and then the second is to run the transform.
+
+    Attributes:
+        head: The longest head of deterministic steps.
+        tail: The others.
+        core: The native core's steps for how ``head`` begins.
+        in_core: How many steps of ``head`` those are.
+    """
+
+    head: list[Any]
+    tail: list[Any]
+    core: tuple[Step, ...]
+    in_core: int
+
+
+def split_static(transform: object) -> StaticSplit:
     """Split a transform into the deterministic steps that it begins with, and the others.
 
-    To run the first list and then the second is to run the transform. A ``Compose`` of torchvision's is
-    taken apart. One of Seneca's is a single step. It makes a tensor of a picture; its parts, called one
-    after the other, would not.
+    A ``Compose`` of torchvision's is taken apart. One of Seneca's is a single step. It makes a tensor of a
+    picture; its parts, called one after the other, would not.
 
     Args:
         transform: Any callable; ``None`` has no steps.
 
     Returns:
-        The longest head of deterministic steps, and the rest. These steps are deterministic:
+        The two lists. These steps are deterministic:
 
         * known ones of torchvision's, by their exact type;
         * those of Seneca's without random numbers;
         * those that the user has marked with :class:`Static`.
     """
-    steps = [] if transform is None else _flattened(transform)
-    length = next((i for i, step in enumerate(steps) if not _deterministic(step)), len(steps))
-    return steps[:length], steps[length:]
+    steps = [] if transform is None else _named_steps(transform)
+    length = next((i for i, step in enumerate(steps) if not _deterministic(*step)), len(steps))
+    core: tuple[Step, ...] = ()
+    in_core = 0
+    while in_core < length and (known := _steps_on_pictures(*steps[in_core])) is not None:
+        core += known
+        in_core += 1
+    values = [step for _, step in steps]
+    return StaticSplit(values[:length], values[length:], core, in_core)
 
 
-def steps_on_pictures(transform: object) -> tuple[Step, ...] | None:
+def _steps_on_pictures(name: str | None, step: Any) -> tuple[Step, ...] | None:
     """The native core's steps for a deterministic transform of torchvision's that gets a PIL image.
 
     None: there are no such steps, or their pixels would differ.
     """
-    name = library_name(transform)
-    if name not in BY_NAME or not _deterministic(transform) or replaced_in_torchvision() is not None:
+    if name not in BY_NAME or replaced_in_torchvision() is not None:
         return None
     try:
-        return _read(name, transform, "picture").steps()
+        return _read(name, step, "picture").steps()
     except (NotNative, TypeError, ValueError):
         return None
 
@@ -265,21 +284,33 @@ def _is_senecas(transform: object) -> bool:
     return definer is Transform
 
 
-def _flattened(transform: Any) -> list[Any]:
-    """The steps of a transform. torchvision's Composes are taken apart, also nested ones."""
-    if library_name(transform) != "Compose":
-        return [transform]
-    return [step for inner in transform.transforms for step in _flattened(inner)]
+def _named_steps(transform: Any, beside: bool = False) -> list[tuple[str | None, Any]]:
+    """The steps of a transform, each with its library's name. Composes are taken apart, also nested ones.
+
+    Raises:
+        NotNative: The transform gets more than a picture (``beside``), and a part of it takes no more.
+    """
+    name = library_name(transform)
+    if beside and isinstance(transform, NativeTransform):
+        raise NotNative(
+            f"Seneca's {type(transform).__name__} takes no mask and no boxes: use torchvision.transforms.v2"
+        )
+    if beside and name is not None and not type(transform).__module__.startswith(V2):
+        of = "" if name.startswith("timm.") else " of torchvision.transforms"
+        raise NotNative(f"{name}{of} takes no mask and no boxes: use torchvision.transforms.v2")
+    if name != "Compose":
+        return [(name, transform)]
+    return [step for inner in transform.transforms for step in _named_steps(inner, beside)]
 
 
-def _deterministic(step: Any) -> bool:
+def _deterministic(name: str | None, step: Any) -> bool:
     if _is_senecas(step):
         try:
             pipeline = compile_transform(step)
         except PlanError:
             return False  # the call will raise it
         return pipeline.deterministic and pipeline.erase is None
-    return isinstance(step, Static) or _is_fixed(library_name(step) or "")
+    return isinstance(step, Static) or _is_fixed(name or "")
 
 
 def _is_fixed(name: str) -> bool:
@@ -292,25 +323,6 @@ def _read(name: str, step: Any, holds: ValueKind) -> Transform:
     """Seneca's transform for one of torchvision's or timm's of this name."""
     kind = BY_NAME[name]
     return kind.from_timm(step) if name.startswith("timm.") else kind.from_torchvision(step, holds)
-
-
-def _steps_of_v2(transform: Any) -> list[Any]:
-    """The steps of a transform that gets more than a picture. Composes are taken apart, also nested ones.
-
-    Raises:
-        NotNative: The transform takes a picture alone.
-    """
-    if isinstance(transform, NativeTransform):
-        raise NotNative(
-            f"Seneca's {type(transform).__name__} takes no mask and no boxes: use torchvision.transforms.v2"
-        )
-    name = library_name(transform)
-    if name is not None and not type(transform).__module__.startswith(V2):
-        of = "" if name.startswith("timm.") else " of torchvision.transforms"
-        raise NotNative(f"{name}{of} takes no mask and no boxes: use torchvision.transforms.v2")
-    if name != "Compose":
-        return [transform]
-    return [step for inner in transform.transforms for step in _steps_of_v2(inner)]
 
 
 @dataclass(frozen=True)
@@ -354,14 +366,13 @@ class Recogniser(Followed):
         self.box_steps: list[tuple[str, Any]] = []  # those that do something to boxes
         self.ended_by: str | None = None  # a transform of Seneca's, which makes the final tensor
 
-    def take(self, step: Any) -> None:
-        """Take in one step of the user's."""
-        name = library_name(step)
+    def take(self, name: str | None, step: Any) -> None:
+        """Take in one step of the user's, by its library's name."""
         if self.beside is not None and (step := self._take_beside(name, step)) is None:
             return
         if self.ended_by is not None:
             raise NotNative(
-                f"{_named(step)} comes after Seneca's {self.ended_by}, which makes a tensor of "
+                f"{_named(name, step)} comes after Seneca's {self.ended_by}, which makes a tensor of "
                 "its own: use seneca.transforms for all of them"
             )
         try:
@@ -372,7 +383,7 @@ class Recogniser(Followed):
             elif name in STEPS:
                 STEPS[name](self, step)
             else:
-                raise NotNative(f"{_named(step)} {OTHERS.get(name or '', Other()).why}")
+                raise NotNative(f"{_named(name, step)} {OTHERS.get(name or '', Other()).why}")
         except (TypeError, ValueError) as error:  # from the checks of Seneca's arguments
             raise NotNative(f"{name}: {error}") from None
 
@@ -425,18 +436,17 @@ class Recogniser(Followed):
 
     def members(self, group: str, transform: Any) -> list[Transform]:
         """Seneca's transforms for a member of a group, which may be a list."""
+        steps = _named_steps(transform, self.beside is not None)
         if self.beside is not None:
-            names = [library_name(step) for step in _steps_of_v2(transform)]
-            moving = [name for name in names if does_beside(name, "boxes") == MOVES]
+            moving = [name for name, _ in steps if does_beside(name, "boxes") == MOVES]
             if self.beside == "boxes" and moving:
                 raise NotNative(f"{group} has {moving[0]}, which moves boxes: put it outside of {group}")
-            for name in names:
+            for name, _ in steps:
                 self._check(name)
-        steps = [(library_name(step), step) for step in _flattened(transform)]
         for name, step in steps:
             if name not in BY_NAME and name not in GROUPS and name != "Identity":
                 raise NotNative(
-                    f"{group} has {_named(step)}, which is not one that the native path knows there"
+                    f"{group} has {_named(name, step)}, which is not one that the native path knows there"
                 )
         return [self.translated(name, step) for name, step in steps if name and name != "Identity"]
 
@@ -546,11 +556,10 @@ def _for_type(given: dict[Any, Any], kind: type, otherwise: Any) -> Any:
     return given.get(kind, given.get("others", otherwise))
 
 
-def _named(step: Any) -> str:
+def _named(name: str | None, step: Any) -> str:
     """The step's name in a reason. Another type with a name of torchvision's is named with its module."""
-    known = library_name(step)
-    if known is not None:
-        return known
+    if name is not None:
+        return name
     own = getattr(step, "__qualname__", None)
     if own is not None:
         return str(own)

@@ -15,8 +15,8 @@ from seneca.data.kinds.kind import Request, Support, class_name
 from seneca.data.stages import Pictures
 from seneca.epochs.dataset_state import has_state
 from seneca.transforms._genuine import is_library_code, replaced_in_torchvision
-from seneca.transforms._pipeline import ONES, ZEROS, NativeTransform, Pipeline, Step, compile_transform
-from seneca.transforms._recognise import recognise, run_steps, split_static, steps_on_pictures
+from seneca.transforms._pipeline import ONES, ZEROS, NativeTransform, Pipeline, compile_transform
+from seneca.transforms._recognise import recognise, run_steps, split_static
 
 __all__ = ["matches", "support"]
 
@@ -81,11 +81,8 @@ def _run_in_python(
 ) -> Support:
     """The support if the transform, or its end, runs as Python. ``reason`` says why."""
     base, options = request.base, _decoding_of(request.base)
-    head, tail = split_static(base.transform)
-    steps: tuple[Step, ...] = ()
-    while head and (step := steps_on_pictures(head[0])) is not None:
-        steps += step
-        head = head[1:]
+    split = split_static(base.transform)
+    steps, head, tail = split.core, split.head[split.in_core :], split.tail
     # Its results may have any size, because it only decodes and runs the head.
     pipeline = Pipeline(steps, ZEROS, ONES, (0, 0), "uint8", **options)
     in_python = f"the transform runs as Python, because {reason}"
