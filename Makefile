@@ -113,8 +113,9 @@ lint: $(READY)           ## formats, ruff, mypy, and the C compiler's warnings a
 	    $(CC) -std=gnu11 -O1 $(C_FORMATS) $(C_WARNINGS) -Icsrc -c -o /dev/null $$file || exit 1; \
 	done
 
-generated: $(BUILT)      ## what is written from the record of options, and the list of public signatures
+generated: $(BUILT)      ## what is written from the records of options and operations, and the public signatures
 	$(BIN)/python tests/option_faces.py
+	$(BIN)/python tests/operations_page.py
 	$(BIN)/python tests/public_surface.py
 
 bench: $(BUILT)          ## the benchmarks; bench/README.md says what they ask

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image
 
 from oracle.recipes import inverse_affine, operate, spaced
+from oracle.steps import step
 
-__all__ = ["FIELDS"]
+__all__: list[str] = []
 
 Rng = np.random.Generator
 Colour = tuple[int, int, int]
@@ -21,6 +22,7 @@ BLACK = (0, 0, 0)
 NOTHING = (1e-12, 1e-12, 1e-9, 1e-12, 1e-12, 1e-9, 1e-15, 1e-15)
 
 
+@step
 def _random_perspective(
     picture: Image.Image,
     rng: Rng,
@@ -92,6 +94,7 @@ def _field(size: tuple[int, int], rng: Rng, sigma: Pair, direction: int) -> np.n
     return noise
 
 
+@step
 def _elastic_transform(
     picture: Image.Image,
     rng: Rng,
@@ -157,6 +160,7 @@ def _moved(
     return Image.fromarray(_looked_up(pixels, *at, interpolation, fill))
 
 
+@step
 def _aug_mix(
     picture: Image.Image,
     rng: Rng,
@@ -183,10 +187,3 @@ def _aug_mix(
                 changed = operate(changed, name, amount, interpolation, BLACK)
         mixed += weight * other * np.asarray(changed, np.float32)
     return Image.fromarray(mixed.clip(0, 255).astype(np.uint8))
-
-
-FIELDS: dict[str, Callable[..., Image.Image]] = {
-    "random_perspective": _random_perspective,
-    "elastic_transform": _elastic_transform,
-    "aug_mix": _aug_mix,
-}

@@ -10,10 +10,9 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 
-from oracle.fields import FIELDS
-from oracle.recipes import RECIPES
-from oracle.sizes import SIZES, draw_filter
-from oracle.timm_recipes import TIMM_RECIPES
+from oracle import fields, recipes, timm_recipes  # noqa: F401 - they enter operations of theirs
+from oracle.sizes import draw_filter
+from oracle.steps import STEPS, step
 from seneca.errors import LeftToPillowError, PlanError
 from seneca.transforms import _apply
 from seneca.transforms._pipeline import Pipeline, Step, short_side_size
@@ -35,7 +34,7 @@ def augment(steps: Sequence[Step], picture: Image.Image, rng: Rng) -> np.ndarray
 
 def _run(steps: Sequence[Step], picture: Image.Image, rng: Rng) -> Image.Image:
     for kind, args in steps:
-        picture = _STEPS[kind](picture, rng, **args)
+        picture = STEPS[kind](picture, rng, **args)
     return picture
 
 
@@ -71,6 +70,7 @@ def run_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_apply, "codec_of", lambda _: LeftToPillow())
 
 
+@step
 def _resize(
     picture: Image.Image,
     rng: Rng,
@@ -110,6 +110,7 @@ def _plain_weights(had: int, wanted: int, interpolation: str) -> np.ndarray:
     return weights
 
 
+@step
 def _center_crop(
     picture: Image.Image,
     rng: Rng,
@@ -129,6 +130,7 @@ def _center_crop(
     return picture.crop((left, top, left + size[1], top + size[0]))
 
 
+@step
 def _pad(
     picture: Image.Image,
     _rng: Rng,
@@ -143,6 +145,7 @@ def _pad(
     return Image.fromarray(np.pad(np.asarray(picture), around, padding_mode))  # type: ignore[call-overload]
 
 
+@step
 def _random_crop(
     picture: Image.Image,
     rng: Rng,
@@ -166,6 +169,7 @@ def _random_crop(
     return picture.crop((left, top, left + width, top + height))
 
 
+@step
 def _random_resized_crop(
     picture: Image.Image,
     rng: Rng,
@@ -208,24 +212,29 @@ def _random_place(height: int, width: int, rng: Rng) -> tuple[int, int]:
     return int(rng.integers(height + 1)), int(rng.integers(width + 1))
 
 
+@step
 def _random_hflip(picture: Image.Image, rng: Rng, p: float) -> Image.Image:
     return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if rng.random() < p else picture
 
 
+@step
 def _random_vflip(picture: Image.Image, rng: Rng, p: float) -> Image.Image:
     return picture.transpose(Image.Transpose.FLIP_TOP_BOTTOM) if rng.random() < p else picture
 
 
+@step
 def _random_grayscale(picture: Image.Image, rng: Rng, p: float) -> Image.Image:
     return picture.convert("L").convert("RGB") if rng.random() < p else picture
 
 
+@step
 def _color_jitter(picture: Image.Image, rng: Rng, **ranges: Range) -> Image.Image:
     for name in rng.permutation(sorted(ranges)):
         picture = _ADJUST[name](picture, rng.uniform(*ranges[name]))
     return picture
 
 
+@step
 def _random_photometric_distort(picture: Image.Image, rng: Rng, p: float, **ranges: Range) -> Image.Image:
     factors = {name: rng.uniform(*ranges[name]) for name in ranges if rng.random() < p}
     order = ["brightness", "saturation", "hue"]
@@ -235,6 +244,7 @@ def _random_photometric_distort(picture: Image.Image, rng: Rng, p: float, **rang
     return _random_channel_permutation(picture, rng) if rng.random() < p else picture
 
 
+@step
 def _random_channel_permutation(picture: Image.Image, rng: Rng) -> Image.Image:
     return Image.merge("RGB", [picture.split()[k] for k in rng.permutation(3)])
 
@@ -273,6 +283,7 @@ def _erase(
                 break
 
 
+@step
 def _random_apply(picture: Image.Image, rng: Rng, p: float, steps: Sequence[Step]) -> Image.Image:
     return _run(steps, picture, rng) if rng.random() < p else picture
 
@@ -280,11 +291,13 @@ def _random_apply(picture: Image.Image, rng: Rng, p: float, steps: Sequence[Step
 Branches = Sequence[tuple[float, Sequence[Step]]]
 
 
+@step
 def _random_choice(picture: Image.Image, rng: Rng, branches: Branches) -> Image.Image:
     chosen = rng.choice(len(branches), p=[p for p, _ in branches])
     return _run(branches[chosen][1], picture, rng)
 
 
+@step
 def _random_order(picture: Image.Image, rng: Rng, branches: Branches) -> Image.Image:
     for k in rng.permutation(len(branches)):
         picture = _run(branches[k][1], picture, rng)
@@ -296,25 +309,4 @@ _ADJUST: dict[str, Callable[[Image.Image, float], Image.Image]] = {
     "contrast": lambda picture, factor: ImageEnhance.Contrast(picture).enhance(factor),
     "saturation": lambda picture, factor: ImageEnhance.Color(picture).enhance(factor),
     "hue": _turn_hue,
-}
-
-_STEPS: dict[str, Callable[..., Image.Image]] = {
-    "resize": _resize,
-    "center_crop": _center_crop,
-    "pad": _pad,
-    "random_crop": _random_crop,
-    "random_resized_crop": _random_resized_crop,
-    "random_hflip": _random_hflip,
-    "random_vflip": _random_vflip,
-    "color_jitter": _color_jitter,
-    "random_photometric_distort": _random_photometric_distort,
-    "random_channel_permutation": _random_channel_permutation,
-    "random_grayscale": _random_grayscale,
-    "random_apply": _random_apply,
-    "random_choice": _random_choice,
-    "random_order": _random_order,
-    **RECIPES,
-    **FIELDS,
-    **SIZES,
-    **TIMM_RECIPES,
 }

@@ -10,8 +10,9 @@ import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
 
 from oracle.policies import PAIRS
+from oracle.steps import STEPS, step
 
-__all__ = ["RECIPES", "inverse_affine", "operate", "spaced"]
+__all__ = ["inverse_affine", "operate", "spaced"]
 
 Rng = np.random.Generator
 Colour = tuple[int, int, int]
@@ -46,6 +47,7 @@ def inverse_affine(
     return made
 
 
+@step
 def _random_rotation(
     picture: Image.Image,
     rng: Rng,
@@ -58,6 +60,7 @@ def _random_rotation(
     return picture.rotate(rng.uniform(*degrees), resample, center=center, fillcolor=fill)
 
 
+@step
 def _random_affine(
     picture: Image.Image,
     rng: Rng,
@@ -78,6 +81,7 @@ def _random_affine(
     return _warp(picture, inverse_affine(middle, angle, away, factor, sheared), interpolation, fill)
 
 
+@step
 def _gaussian_blur(picture: Image.Image, rng: Rng, kernel_size: tuple[int, int], sigma: Range) -> Image.Image:
     deviation = rng.uniform(*sigma)
     values = np.asarray(picture, np.float32)
@@ -144,6 +148,7 @@ def operate(
     return _OPERATIONS[name](picture, magnitude)
 
 
+@step
 def _rand_augment(
     picture: Image.Image,
     rng: Rng,
@@ -160,6 +165,7 @@ def _rand_augment(
     return picture
 
 
+@step
 def _trivial_augment_wide(
     picture: Image.Image,
     rng: Rng,
@@ -173,6 +179,7 @@ def _trivial_augment_wide(
     return operate(picture, name, sign * amount, interpolation, fill)
 
 
+@step
 def _auto_augment(
     picture: Image.Image,
     rng: Rng,
@@ -208,17 +215,11 @@ MOVING = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
 SIGNED = (*MOVING, "brightness", "color", "contrast", "sharpness")
 CHOSEN_FROM = (*SIGNED, "posterize", "solarize", "auto_contrast", "equalize", "identity")
 
-RECIPES: dict[str, Callable[..., Image.Image]] = {
-    "random_rotation": _random_rotation,
-    "random_affine": _random_affine,
-    "gaussian_blur": _gaussian_blur,
-    "random_invert": _perhaps(ImageOps.invert),
-    "random_posterize": _perhaps(lambda picture, bits: ImageOps.posterize(picture, bits)),
-    "random_solarize": _perhaps(lambda picture, threshold: ImageOps.solarize(picture, threshold)),
-    "random_autocontrast": _perhaps(ImageOps.autocontrast),
-    "random_equalize": _perhaps(ImageOps.equalize),
-    "random_adjust_sharpness": _perhaps(_sharpen),
-    "rand_augment": _rand_augment,
-    "trivial_augment_wide": _trivial_augment_wide,
-    "auto_augment": _auto_augment,
-}
+STEPS.update(
+    random_invert=_perhaps(ImageOps.invert),
+    random_posterize=_perhaps(lambda picture, bits: ImageOps.posterize(picture, bits)),
+    random_solarize=_perhaps(lambda picture, threshold: ImageOps.solarize(picture, threshold)),
+    random_autocontrast=_perhaps(ImageOps.autocontrast),
+    random_equalize=_perhaps(ImageOps.equalize),
+    random_adjust_sharpness=_perhaps(_sharpen),
+)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image, ImageOps
 
-__all__ = ["SIZES", "draw_filter"]
+from oracle.steps import STEPS, step
+
+__all__ = ["draw_filter"]
 
 Rng = np.random.Generator
 Range = tuple[float, float]
@@ -24,6 +26,7 @@ def _to(picture: Image.Image, height: float, width: float, resample: Image.Resam
     return picture.resize((max(1, int(width)), max(1, int(height))), resample)
 
 
+@step
 def _resize_keep_ratio(
     picture: Image.Image,
     rng: Rng,
@@ -51,6 +54,7 @@ def _resize_keep_ratio(
     return _to(picture, height, width, draw_filter(interpolation, rng))
 
 
+@step
 def _scale_jitter(
     picture: Image.Image, rng: Rng, size: tuple[int, int], scale: Range, interpolation: str = "bilinear"
 ) -> Image.Image:
@@ -60,6 +64,7 @@ def _scale_jitter(
     return _to(picture, float(height), float(width), draw_filter(interpolation, rng))
 
 
+@step
 def _random_shortest_size(
     picture: Image.Image,
     rng: Rng,
@@ -73,6 +78,7 @@ def _random_shortest_size(
     return _to(picture, picture.height * factor, picture.width * factor, draw_filter(interpolation, rng))
 
 
+@step
 def _random_resize(
     picture: Image.Image, rng: Rng, size: tuple[int, int], interpolation: str = "bilinear"
 ) -> Image.Image:
@@ -81,6 +87,7 @@ def _random_resize(
     return _to(picture, *sides, draw_filter(interpolation, rng))
 
 
+@step
 def _random_zoom_out(
     picture: Image.Image, rng: Rng, p: float, scale: Range, fill: tuple[int, int, int] = (0, 0, 0)
 ) -> Image.Image:
@@ -92,11 +99,4 @@ def _random_zoom_out(
     return ImageOps.expand(picture, (left, top, more[0] - left, more[1] - top), fill)
 
 
-SIZES: dict[str, Callable[..., Image.Image]] = {
-    "resize_keep_ratio": _resize_keep_ratio,
-    "random_resize_keep_ratio": _resize_keep_ratio,
-    "scale_jitter": _scale_jitter,
-    "random_shortest_size": _random_shortest_size,
-    "random_resize": _random_resize,
-    "random_zoom_out": _random_zoom_out,
-}
+STEPS["random_resize_keep_ratio"] = _resize_keep_ratio

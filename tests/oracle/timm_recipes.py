@@ -9,8 +9,9 @@ import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 from oracle.sizes import draw_filter
+from oracle.steps import step
 
-__all__ = ["TIMM_RECIPES"]
+__all__: list[str] = []
 
 Rng = np.random.Generator
 Colour = tuple[int, int, int]
@@ -119,6 +120,7 @@ _OPERATIONS: dict[str, Callable[[_Recipe, Image.Image, float], Image.Image]] = {
 }
 
 
+@step
 def _timm_augment(
     picture: Image.Image,
     rng: Rng,
@@ -139,6 +141,7 @@ def _timm_augment(
     return picture
 
 
+@step
 def _timm_aug_mix(
     picture: Image.Image,
     rng: Rng,
@@ -161,9 +164,3 @@ def _timm_aug_mix(
         mixed += weight * np.asarray(changed, np.float32)
     other = Image.fromarray(mixed.clip(0, 255).astype(np.uint8))
     return Image.blend(picture, other, float(rng.beta(alpha, alpha)))
-
-
-TIMM_RECIPES: dict[str, Callable[..., Image.Image]] = {
-    "timm_augment": _timm_augment,
-    "timm_aug_mix": _timm_aug_mix,
-}
