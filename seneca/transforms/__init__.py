@@ -25,6 +25,7 @@ from seneca.transforms._base import Compose, Static
 from seneca.transforms._colour import (
     ColorJitter,
     GaussianBlur,
+    Grayscale,
     RandomAdjustSharpness,
     RandomAutocontrast,
     RandomChannelPermutation,
@@ -87,6 +88,7 @@ __all__ = [
     "ConvertImageDtype",
     "ElasticTransform",
     "GaussianBlur",
+    "Grayscale",
     "Mono",
     "Normalize",
     "PILToTensor",

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seneca.transforms._arguments import kernel, probability, rising
+from seneca.transforms._arguments import NotNative, kernel, probability, rising
 from seneca.transforms._base import STAYS, Step, Transform, ValueKind, step
 
 __all__ = [
     "ColorJitter",
     "GaussianBlur",
+    "Grayscale",
     "RandomAdjustSharpness",
     "RandomAutocontrast",
     "RandomChannelPermutation",
@@ -136,6 +137,24 @@ class RandomChannelPermutation(Transform):
 
     @classmethod
     def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
+        return cls()
+
+
+@dataclass(frozen=True)
+class Grayscale(Transform):
+    """Make a picture grey. It keeps three channels, which are then equal: torchvision's ``Grayscale(3)``."""
+
+    kinds = fixed_kinds = ("grayscale",)
+    keeps_size = True
+    masks = STAYS
+    boxes = STAYS
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: ValueKind) -> Transform:
+        if given.num_output_channels != 3:
+            raise NotNative(
+                "Grayscale makes one channel, and a native batch has three: use num_output_channels=3"
+            )
         return cls()
 
 

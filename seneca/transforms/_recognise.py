@@ -91,7 +91,6 @@ OTHERS: dict[str, Other] = {
     "FiveCrop": _refused(
         why="makes five pictures of one, and a native batch has one of each: use CenterCrop", is_fixed=True
     ),
-    "Grayscale": Other(is_fixed=True),
     "LinearTransformation": Other(is_fixed=True),
     "MixUp": _refused(),
     "RGB": Other(is_fixed=True),

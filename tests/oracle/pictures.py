@@ -223,8 +223,13 @@ def _random_vflip(picture: Image.Image, rng: Rng, p: float) -> Image.Image:
 
 
 @step
+def _grayscale(picture: Image.Image, rng: Rng) -> Image.Image:
+    return picture.convert("L").convert("RGB")
+
+
+@step
 def _random_grayscale(picture: Image.Image, rng: Rng, p: float) -> Image.Image:
-    return picture.convert("L").convert("RGB") if rng.random() < p else picture
+    return _grayscale(picture, rng) if rng.random() < p else picture
 
 
 @step

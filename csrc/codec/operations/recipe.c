@@ -234,6 +234,12 @@ static uint32_t perhaps(double p, sn_rng *rng, sn_edit change, sn_edit *edits)
     return sn_rng_double(rng) < p;
 }
 
+DRAW(grayscale)
+{
+    *edits = sn_colour_edit(SN_SATURATION, 0);
+    return 1;
+}
+
 DRAW(random_grayscale)
 {
     return perhaps(op->chance.p, rng, sn_colour_edit(SN_SATURATION, 0), edits);
