@@ -35,7 +35,7 @@ static double magnitude_of(bool wide, uint32_t operation, uint32_t bins, uint32_
 
 /* The function of a kind. Not all use everything. */
 #define DRAW(kind)                                                                                                     \
-    uint32_t sn_draw_##kind(__attribute__((unused)) const sn_op *op, sn_rng *rng,                                      \
+    uint32_t sn_draw_##kind(__attribute__((unused)) const sn_op *op, __attribute__((unused)) sn_rng *rng,              \
                             __attribute__((unused)) uint32_t height, __attribute__((unused)) uint32_t width,           \
                             sn_edit *edits)
 
