@@ -7,22 +7,9 @@
 #include "../base/sn_clock.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
-#include "../store/sn_distrust.h"
+#include "sn_compare.h"
+#include "sn_decoded.h"
 #include "sn_read.h"
-
-int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels)
-{
-    memset(scratch, 0, sizeof *scratch);
-    scratch->codec = sn_codec_new(max_pixels);
-    return scratch->codec ? 0 : -ENOMEM;
-}
-
-void sn_scratch_free(sn_scratch *scratch)
-{
-    sn_codec_free(scratch->codec);
-    free(scratch->file.bytes);
-    free(scratch->pixels);
-}
 
 int sn_batch_item_needs_file(const sn_batch_item *place)
 {
@@ -144,56 +131,17 @@ static void append_moves(const sn_scratch *scratch, const sn_context *context, u
         memcpy(pixels + (size_t)3 * context->height * context->width, sn_codec_moves(scratch->codec), sizeof(sn_moves));
 }
 
-/* How many bytes the mask of a pair has; 0: there is none. */
-static size_t mask_bytes_of(const sn_view *picture)
-{
-    return picture->mask ? (size_t)picture->height * picture->width : 0;
-}
-
-/* How many bytes a picture, or a sound, has with rows close together, and its mask behind it. */
-static size_t tight_bytes(const sn_context *context, const sn_view *picture)
-{
-    return sn_plan_row_bytes(context->plan, picture->width) * picture->height + mask_bytes_of(picture);
-}
-
-/* Copy it so. */
-static void copy_tight(const sn_context *context, uint8_t *to, const sn_view *picture)
-{
-    size_t row = sn_plan_row_bytes(context->plan, picture->width);
-
-    for (uint32_t y = 0; y < picture->height; y++, to += row)
-        memcpy(to, picture->pixels + y * picture->stride, row);
-    if (picture->mask)
-        memcpy(to, picture->mask, mask_bytes_of(picture));
-}
-
-/* A view of such a copy of a picture of this size. */
-static sn_view tight_view(const sn_context *context, const uint8_t *pixels, uint32_t height, uint32_t width)
-{
-    size_t row = sn_plan_row_bytes(context->plan, width);
-
-    return (sn_view){pixels, height, width, row, context->plan->is_pair ? pixels + row * height : NULL, 0};
-}
-
-/* The width of a DECODED payload. A record has no room for the frames of a sound, which follow from its length. */
-static uint32_t width_of(const sn_context *context, const sn_slot *slot)
-{
-    if (!context->plan->is_sound)
-        return slot->width;
-    return slot->height ? slot->length / (uint32_t)sizeof(float) / slot->height : 0;
-}
-
 /* Keep a tight private copy of a DECODED picture, to be offered in the next draw. */
 static void keep_decoded(const sn_context *context, sn_batch_item *place, const sn_view *picture)
 {
-    size_t length = tight_bytes(context, picture);
+    size_t length = sn_decoded_bytes(context, picture);
     uint32_t width = context->plan->is_sound ? 0 : picture->width;
     if (length == 0 || length > UINT32_MAX || picture->height > UINT16_MAX || width > UINT16_MAX)
         return;
     uint8_t *payload = malloc(length);
     if (!payload)
         return; /* not kept; the sample itself goes on */
-    copy_tight(context, payload, picture);
+    sn_decoded_copy(context, payload, picture);
     place->kept = payload;
     place->offer = (sn_offer){.sample = place->item.sample,
                               .length = (uint32_t)length,
@@ -278,7 +226,7 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
         return rc;
     }
     /* The codec's own view ends with the next call. */
-    decoded = tight_view(context, place->kept, decoded.height, decoded.width);
+    decoded = sn_decoded_view(context, place->kept, decoded.height, decoded.width);
     between = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     rc = sn_codec_augment_decoded(scratch->codec, context->plan, rng, &decoded, pixels);
     place->spent.decode = between - began;
@@ -289,10 +237,9 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_ba
 static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, const sn_slot *source,
                            sn_rng *rng, uint8_t *pixels, const char **why)
 {
-    sn_view decoded =
-        tight_view(context, sn_slot_payload(context->segment, source), source->height, width_of(context, source));
+    sn_view decoded = sn_decoded_of_slot(context, source);
 
-    if (tight_bytes(context, &decoded) != sn_slot_length(context->segment, source)) {
+    if (sn_decoded_bytes(context, &decoded) != sn_slot_length(context->segment, source)) {
         *why = "its decoded payload is not the size that its record says";
         return SN_E_DECODE;
     }
@@ -383,109 +330,6 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
     return rc;
 }
 
-static int is_payload(const sn_slot *slot, const sn_segment *segment, const uint8_t *bytes, size_t length)
-{
-    return sn_slot_length(segment, slot) == length && memcmp(sn_slot_payload(segment, slot), bytes, length) == 0;
-}
-
-static int is_picture(const sn_slot *slot, const sn_context *context, const sn_view *picture)
-{
-    const uint8_t *pixels = sn_slot_payload(context->segment, slot);
-    size_t row = sn_plan_row_bytes(context->plan, picture->width);
-
-    if (slot->height != picture->height || width_of(context, slot) != picture->width ||
-        sn_slot_length(context->segment, slot) != tight_bytes(context, picture))
-        return 0;
-    for (uint32_t y = 0; y < picture->height; y++)
-        if (memcmp(pixels + y * row, picture->pixels + y * picture->stride, row) != 0)
-            return 0;
-    return !picture->mask || memcmp(pixels + row * picture->height, picture->mask, mask_bytes_of(picture)) == 0;
-}
-
-enum comparison { SAME, DIFFERENT, NOT_COMPARED };
-
-static enum comparison found(int is_same)
-{
-    return is_same ? SAME : DIFFERENT;
-}
-
-/* A file has one RECODED payload, whoever makes it. */
-static enum comparison compare_recoded(sn_scratch *scratch, const sn_slot *slot, const sn_segment *segment,
-                                       const uint8_t *bytes, size_t length)
-{
-    sn_recoded_payload payload = {malloc(slot->length), slot->length, 0, -ENOMEM};
-    enum comparison outcome;
-
-    if (payload.bytes)
-        sn_codec_recode(scratch->codec, bytes, length, &payload);
-    outcome = payload.rc == -ENOMEM
-                  ? NOT_COMPARED
-                  : found(payload.rc == 0 && is_payload(slot, segment, payload.bytes, payload.length));
-    free(payload.bytes);
-    return outcome;
-}
-
-/* Compare the payload that a place is served from with what its file comes to now. That is not possible if the file cannot
- * be read, or is Pillow's to decode. An external one was fetched for that. */
-static enum comparison compare(sn_scratch *scratch, const sn_context *context, const sn_batch_item *place)
-{
-    const sn_slot *slot = &context->segment->slots[place->item.source_slot];
-    const sn_file *file = context->is_external ? &place->file : &scratch->file;
-    sn_view decoded;
-
-    if (!context->is_external)
-        sn_read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
-    else if (!place->is_read)
-        return NOT_COMPARED;
-    if (file->rc != 0)
-        return NOT_COMPARED;
-    if (place->item.source == SN_ENCODED)
-        return found(is_payload(slot, context->segment, file->bytes, file->length));
-    if (place->item.source == SN_RECODED)
-        return compare_recoded(scratch, slot, context->segment, file->bytes, file->length);
-    if (sn_codec_decode(scratch->codec, context->plan, file->bytes, file->length, &decoded) != 0)
-        return NOT_COMPARED;
-    return found(is_picture(slot, context, &decoded));
-}
-
-/* The file has changed: the cache has payloads of its old content, and no job disagrees. The segment is
- * given up, and the next epoch begins another. */
-static void note_suspect(const sn_context *context, const sn_batch_item *place, enum comparison outcome)
-{
-    uint32_t sample = place->item.sample;
-
-    if (outcome == SAME)
-        atomic_store_explicit(&context->changes[sample], SN_COMPARED, memory_order_relaxed);
-    else if (outcome == DIFFERENT)
-        sn_distrust_report(context->segment, context->job_key, sample, SN_STORAGE);
-}
-
-/* Serve nothing from a cache that a job has found to differ from what its dataset makes, also if it was drawn before
- * that was known. Nor serve a payload whose file has changed, unless the file has come to the same. */
-static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context, sn_batch_item *place)
-{
-    if (place->item.source == SN_STORAGE)
-        return;
-    enum comparison outcome = place->check ? compare(scratch, context, place) : NOT_COMPARED;
-    if (place->is_suspect) {
-        note_suspect(context, place, outcome);
-    } else if (outcome == DIFFERENT) {
-        sn_distrust_report(context->segment, context->job_key, place->item.sample, (enum sn_form)place->item.source);
-        place->different = 1;
-    }
-    if ((place->is_suspect && outcome != SAME) || sn_is_distrusted(context->segment))
-        place->item.source = SN_STORAGE;
-}
-
-/* Pillow has decoded the file of a suspect, whose DECODED payload could not be compared before. */
-static void compare_decoded(const sn_context *context, const sn_batch_item *place, const sn_view *decoded)
-{
-    const sn_slot *slot = place->is_suspect ? &context->segment->slots[place->item.source_slot] : NULL;
-
-    if (slot && place->item.source == SN_STORAGE && slot->form == SN_DECODED)
-        note_suspect(context, place, found(is_picture(slot, context, decoded)));
-}
-
 /* From the copy that another host has left. */
 static void use_copy(const sn_context *context, sn_batch_item *place, uint8_t *out)
 {
@@ -520,7 +364,7 @@ static int prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item
         use_copy(context, place, out);
         return 0;
     }
-    see_whether_to_trust(scratch, context, place);
+    sn_compare_source(scratch, context, place);
     if (place->item.source == SN_AUGMENTED) {
         const sn_slot *copy = &context->segment->slots[place->item.source_slot];
         deliver(context, place, sn_slot_payload(context->segment, copy), out);
@@ -589,13 +433,13 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_batch_item *pl
     give_boxes(scratch, context, place->item.sample);
     int rc = pixels ? sn_codec_head(scratch->codec, context->plan, picture, &decoded) : -ENOMEM;
     if (rc == 0) {
-        compare_decoded(context, place, &decoded);
+        sn_compare_decoded(context, place, &decoded);
         /* The codec's own view ends with its next call. */
         sn_file *file = &scratch->file; /* its memory */
-        rc = sn_grow(&file->bytes, &file->capacity, tight_bytes(context, &decoded));
+        rc = sn_grow(&file->bytes, &file->capacity, sn_decoded_bytes(context, &decoded));
         if (rc == 0) {
-            copy_tight(context, file->bytes, &decoded);
-            decoded = tight_view(context, file->bytes, decoded.height, decoded.width);
+            sn_decoded_copy(context, file->bytes, &decoded);
+            decoded = sn_decoded_view(context, file->bytes, decoded.height, decoded.width);
             start_rng(&rng, context, place);
             rc = sn_codec_augment_decoded(scratch->codec, context->plan, &rng, &decoded, pixels);
         }

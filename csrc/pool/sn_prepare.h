@@ -20,18 +20,7 @@
 #define SN_PREPARE_H
 
 #include "sn_item_file.h"
-
-/* A thread's tools, reused from sample to sample. */
-typedef struct {
-    sn_codec *codec;
-    sn_file file;
-    uint8_t *pixels; /* an AUGMENTED picture that is not staged */
-    size_t pixels_capacity;
-    int is_interruptible; /* its thread handles signals: one that interrupts a read is not to wait for storage */
-} sn_scratch;
-
-int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels); /* 0 or -ENOMEM */
-void sn_scratch_free(sn_scratch *scratch);
+#include "sn_scratch.h"
 
 /* 0: it is prepared, or has failed. SN_MISS: its bytes are to be fetched first; nothing else was done. */
 int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item *place, uint8_t *out);
