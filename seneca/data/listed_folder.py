@@ -296,7 +296,7 @@ def _list(
     about = {
         "names": names_digest.hexdigest(),
         "began_ns": began_ns,
-        "trusted": trusted and all(map(_tells_changes, devices.values())),
+        "trusted": trusted and all(map(_dates_changes, devices.values())),
     }
     return about, {
         "offsets": offsets,
@@ -357,7 +357,7 @@ def _chosen(names: list[bytes], extensions: tuple[str, ...]) -> list[bytes]:
     ]
 
 
-def _tells_changes(folder: bytes) -> bool:
+def _dates_changes(folder: bytes) -> bool:
     """Whether the times of folders on its file system are those of the last change of their entries."""
     mount = mount_of(os.fsdecode(folder))
     return mount is not None and mount.kind in TRUSTED
