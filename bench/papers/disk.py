@@ -37,7 +37,8 @@ from papers.slow_storage import Storage, forget
 
 LOOK_EVERY_S = 0.025
 LEAST_BYTES = 4 << 20  # of page cache: what is being read must stay
-ROOM_BYTES = 64 << 20  # that jobs may take until the next time
+ROOM_BYTES = 64 << 20  # that jobs may take until the next time, besides a cache that is being made
+SEGMENT = 1.1  # a segment's size: payloads, and their records
 CONTROLLERS = ("blkio", "memory")
 MORE_THAN_FILES = 1.08  # an image's size: inodes, bitmaps
 MORE_BYTES = 64 << 20
@@ -82,7 +83,11 @@ class Disk(Storage):
 
         def look() -> None:
             while not done.wait(LOOK_EVERY_S):
-                self._trim(memory_bytes - (0 if cache is None else segment_bytes(cache)))
+                has = 0 if cache is None else segment_bytes(cache)
+                lacks = cache is not None and has < memory_bytes
+                self._trim(
+                    memory_bytes - has, ROOM_BYTES + (round(SEGMENT * memory_bytes) - has if lacks else 0)
+                )
 
         forget(pictures_of(self.folder))
         with ThreadPoolExecutor(1) as pool:
@@ -94,8 +99,8 @@ class Disk(Storage):
                 looking.result()  # raises what the thread raised
                 (self._groups["memory"] / "memory.limit_in_bytes").write_text("-1")
 
-    def _trim(self, budget_bytes: int) -> None:
-        """Have the page cache of the jobs give up what it has beyond its budget."""
+    def _trim(self, budget_bytes: int, room_bytes: int) -> None:
+        """Have the page cache of the jobs give up what it has beyond its budget, and leave them this room."""
         limit = self._groups["memory"] / "memory.limit_in_bytes"
         used, page_cache = self._usage()
         beyond = page_cache - max(budget_bytes, LEAST_BYTES)
@@ -103,7 +108,7 @@ class Disk(Storage):
             # EBUSY: pages that are read just now cannot be given up. The next time does it.
             with suppress(OSError):
                 limit.write_text(str(used - beyond))
-        limit.write_text(str(self._usage()[0] + ROOM_BYTES))
+        limit.write_text(str(self._usage()[0] + room_bytes))
 
     def _usage(self) -> tuple[int, int]:
         """Bytes of the jobs, and of their page cache; shared memory is no part of that."""
