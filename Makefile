@@ -104,11 +104,12 @@ format: $(READY)         ## write Python and C as ruff and clang-format do
 	$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(FORMATTED_C)
 
-lint: $(READY)           ## formats, ruff, mypy, and the C compiler's warnings as errors
+lint: $(READY)           ## formats, ruff, mypy, the workflows, and the C compiler's warnings as errors
 	$(BIN)/ruff format --check .
 	@$(BIN)/clang-format --dry-run --Werror $(FORMATTED_C)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --persona pedantic --quiet .github/workflows
 	@for file in $(C_SOURCES) $(BENCH_C_SOURCES); do \
 	    $(CC) -std=gnu11 -O1 $(C_FORMATS) $(C_WARNINGS) -Icsrc -c -o /dev/null $$file || exit 1; \
 	done
