@@ -8,18 +8,24 @@ classes in a minute.
 from __future__ import annotations
 
 import colorsys
+import io
 import os
 import wave
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import simplejpeg
 from PIL import Image, ImageDraw
+
+try:
+    import simplejpeg
+except ModuleNotFoundError:  # it has no wheel for every Python
+    simplejpeg = None
 
 __all__ = ["make_pictures", "make_sounds"]
 
 SUBSAMPLINGS = ("444", "444", "444", "420", "420", "422", "440")
+PILLOWS = {"444": 0, "422": 1, "440": 1, "420": 2}  # Pillow has no name for 4:4:0
 GREY_SHARE = 0.03
 GRAIN_SIDE = 1024  # of the sheet of noise from which every picture cuts its grain
 OUTLINES = 5
@@ -36,7 +42,8 @@ def make_pictures(
     """Write JPEGs of some 90 kB each into ``folder/class_00/picture_00000.jpg`` and so on.
 
     Equal arguments give equal bytes. One thread runs for each core. A picture of the standard size takes
-    some 6 ms of a core.
+    some 6 ms of a core. If ``simplejpeg`` is not installed, Pillow writes the files: their bytes differ, and
+    none is subsampled in height alone.
 
     Args:
         folder: Created if it is missing. Pictures of the same names are replaced.
@@ -200,7 +207,17 @@ def _encode(rng: np.random.Generator, pixels: np.ndarray) -> bytes:
     """A JPEG of one of the kinds found in the wild."""
     quality = int(rng.integers(84, 95))
     if rng.random() < GREY_SHARE:
-        grey = np.ascontiguousarray(np.asarray(Image.fromarray(pixels).convert("L"))[:, :, None])
-        return simplejpeg.encode_jpeg(grey, quality, "GRAY", "Gray")
+        grey = np.asarray(Image.fromarray(pixels).convert("L"))
+        if simplejpeg is None:
+            return _by_pillow(grey, quality=quality)
+        return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(grey[:, :, None]), quality, "GRAY", "Gray"))
     subsampling = SUBSAMPLINGS[int(rng.integers(len(SUBSAMPLINGS)))]
-    return simplejpeg.encode_jpeg(pixels, quality, "RGB", subsampling)
+    if simplejpeg is None:
+        return _by_pillow(pixels, quality=quality, subsampling=PILLOWS[subsampling])
+    return bytes(simplejpeg.encode_jpeg(pixels, quality, "RGB", subsampling))
+
+
+def _by_pillow(pixels: np.ndarray, **options: int) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", **options)
+    return file.getvalue()

@@ -8,6 +8,7 @@ import simplejpeg
 from PIL import Image
 from sizes import size
 
+from seneca import testing
 from seneca.testing import make_pictures
 
 
@@ -45,6 +46,23 @@ def test_the_same_seed_makes_the_same_bytes_and_another_does_not(tmp_path):
     assert not set(first.values()) & set(other.values())
     sizes = [[Image.open(path).size for path in sorted((tmp_path / name).glob("*/*"))] for name in ("a", "c")]
     assert sizes[0] != sizes[1]  # not the grain alone
+
+
+def test_pillow_writes_pictures_of_the_same_kinds_where_simplejpeg_is_missing(tmp_path, monkeypatch):
+    arguments = {"count": 40, "classes": 2, "sides": (40, 60)}
+    usual = make_pictures(tmp_path / "a", **arguments)
+    monkeypatch.setattr(testing, "simplejpeg", None)
+    made = make_pictures(tmp_path / "b", **arguments)
+    kinds = set()
+    for path in sorted(usual.glob("*/*")):
+        same = (made / path.relative_to(usual)).read_bytes()
+        (height, width, colour, sampling), theirs = map(
+            simplejpeg.decode_jpeg_header, (path.read_bytes(), same)
+        )
+        assert theirs == (height, width, colour, {"440": "422"}.get(sampling, sampling))
+        kinds.add((colour, sampling))
+    assert len(kinds) >= 4
+    assert digests(made) == digests(make_pictures(tmp_path / "c", **arguments))
 
 
 @pytest.mark.whole_size(shown_by="test_the_same_seed_makes_the_same_bytes_and_another_does_not")
