@@ -6,11 +6,12 @@ cache. See :class:`DataLoader`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sized
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -40,6 +41,7 @@ from seneca.native.normalizer import Normalizer
 from seneca.native.session import Session
 from seneca.options import AutoWorkers, Options
 from seneca.tuning.diagnosis import NOTHING_TO_SAY, Diagnosis
+from seneca.views import Stats, table_html
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.explained import order_text
 from seneca.workers.iterators import iterate
@@ -451,12 +453,7 @@ class DataLoader(faces.DataLoader[_T_co]):
               ``failures``, ``wrong`` (values with a wrong checksum), ``bytes`` and ``get_s`` of the hits,
               ``left_alone``, and the last ``message``.
         """
-        cache = self._session.cache
-        try:
-            holds = None if cache is None or cache.segment.closed else cache.stats()
-        except (BlockingIOError, Unlinked):
-            holds = None  # a stopped process has its lock, or it was given up
-        did = self._session.counts
+        holds, did = self._cache_holds(), self._session.counts
         compared = dict.fromkeys(("encoded", "decoded", "augmented"), 0)
         counts = {**vars(did), "served": dict(did.served), "unshared": 0, "compared": compared}
         cores = self._session.cores or (None if self._shared is None else self._shared._session.cores)
@@ -474,7 +471,52 @@ class DataLoader(faces.DataLoader[_T_co]):
         remote = {} if self._session.remote is None else self._session.remote.stats()
         if self._shared is not None:
             remote |= self._shared._session.remote_stats()
-        return {**counts, "cache": holds, "remote": remote}
+        return Stats({**counts, "cache": holds, "remote": remote})
+
+    def _cache_holds(self) -> dict[str, Any] | None:
+        """What the shared cache holds; None: there is none, its lock is taken, or it was given up."""
+        cache = self._session.cache
+        with contextlib.suppress(BlockingIOError, Unlinked):
+            return None if cache is None or cache.segment.closed else cache.stats()
+        return None
+
+    def __repr__(self) -> str:
+        facts = "; ".join(f"{name} {value}" for name, value in self._facts())
+        return f"<{type(self).__qualname__}: {facts}>"
+
+    def _repr_html_(self) -> str:
+        return table_html(self._facts())
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """What it loads, how and with whom, as far as that is known now. This inspects nothing."""
+        size = ""
+        with contextlib.suppress(TypeError, NotImplementedError):
+            size = f", {len(cast(Sized, self.dataset)):,} samples"
+        yield "dataset", f"{type(self.dataset).__name__}{size}"
+        by = (
+            "none, single samples"
+            if self.batch_sampler is None
+            else f"by {type(self.batch_sampler).__name__}"
+        )
+        yield "batches", f"of {self.batch_size}" if self.batch_size else by
+        if self._under_way is None:
+            yield "epoch", "none yet"
+            return
+        if self._shared is None and self._session.telemetry is None:
+            yield "loaded", "by torch alone"
+            return
+        session = self._session if self._shared is None else self._shared._session
+        n = self.stats()["workers"]
+        by = f"in {n} threads, natively" if self._shared is None else f"by {n} worker processes"
+        yield "loaded", by if n else "in the thread that iterates"
+        if self._session.cache is not None and (holds := self._cache_holds()) is not None:
+            jobs = "one job" if holds["jobs"] == 1 else f"{holds['jobs']} jobs"
+            yield "cache", f"{self._session.cache.name!r} of {jobs}, split {holds['split']}"
+        if (found := session.diagnosis(may_measure=False)) is not None:
+            number = f"{found.epoch}{'' if found.ended else ', under way'}"
+            rate = f", {found.delivered / found.seconds:,.0f} samples/s" if found.seconds else ""
+            waited = "" if found.waited is None else f", {found.waited:.0%} of the time waited"
+            yield "epoch", f"{number}: {found.delivered:,} samples{rate}{waited}"
 
     def diagnose(self) -> Diagnosis:
         """Say why the training loop waits for samples, and what would remove the wait.

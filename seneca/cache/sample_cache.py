@@ -40,6 +40,7 @@ from seneca.cache.room import Dataset, check_room, make_room, no_space, payload_
 from seneca.forms import Form
 from seneca.options import parse_keep, parse_split
 from seneca.partition import Split, default_split
+from seneca.views import Stats
 
 __all__ = [
     "MISTAKES",
@@ -214,7 +215,7 @@ class SampleCache:
             {"split": split_text(split), "why": why, "when": when}
             for when, split, why in found.pop("changes")
         ]
-        return found
+        return Stats(found)
 
     def close(self) -> None:
         """Leave the cache. The last process to leave removes the segment, unless it is to be kept.

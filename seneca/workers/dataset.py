@@ -42,6 +42,7 @@ from seneca.errors import NoSpaceError, SegmentError
 from seneca.forms import Form
 from seneca.partition import Jobs
 from seneca.tuning.neighbours import neighbours_text
+from seneca.views import Stats
 from seneca.workers import explained
 from seneca.workers.inspection import Inspection
 from seneca.workers.prepare import Preparer
@@ -210,7 +211,8 @@ class SharedDataset(faces.SharedDataset):
             * ``remote``: as in :meth:`seneca.DataLoader.stats`.
         """
         counts = {form.name.lower(): count for form, count in self._compared().items()}
-        return {**self._session.stats(), "compared": counts, "remote": self._session.remote_stats()}
+        remote = self._session.remote_stats()
+        return Stats({**self._session.stats(), "compared": counts, "remote": remote})
 
     def look(self, support: Support | None = None, *, files_found: Seen | None = None) -> Support:
         """Inspect the dataset as it is now. Batches are planned and items made by what this finds.
