@@ -80,7 +80,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Of the orders, the crops and the networks.", min=0)] = 0,
     json: Annotated[Path | None, typer.Option(help="Also write the summary to this file.")] = None,
 ) -> None:
-    """Train a small network in several jobs at once and see how they share one cache.
+    """Train a small network in several jobs that share one cache.
 
     `seneca top` shows them, and `seneca verify` checks them. The status is 0 if all invariants hold. It is 1
     if not, or if a job failed. It is 2 if an option cannot be used, or no job got a sample: there may be no
@@ -96,10 +96,10 @@ def verify(
     logs: Annotated[Path, typer.Argument(help="Folder that SENECA_AUDIT named when the jobs ran.")],
     json: Annotated[Path | None, typer.Option(help="Also write what was found to this file.")] = None,
 ) -> None:
-    """Check that jobs delivered each sample exactly once an epoch, at random, and no copy twice.
+    """Check logs: each sample once an epoch, and no copy twice.
 
-    The status is 0 if all invariants hold, and 1 if one does not. It is 2 if there are no logs or they
-    cannot be read.
+    It also checks that the orders are random. The status is 0 if all invariants hold, and 1 if one does not.
+    It is 2 if there are no logs or they cannot be read.
     """
     from seneca.audit.log import BadLog
     from seneca.cli.paths import in_a_line
@@ -124,10 +124,11 @@ def check(
     fresh: Annotated[bool, typer.Option(help="Read every file, also those that are unchanged.")] = False,
     json: Annotated[Path | None, typer.Option(help="Also write what was found to this file.")] = None,
 ) -> None:
-    """Decode every picture below a folder, and list the broken ones: the path, and why.
+    """Decode every picture below a folder, and list the broken ones.
 
-    Ctrl-C stops it. The next check goes on from there, and leaves out files that have not changed. The status
-    is 0 if no picture is broken, and 1 if one is. It is 2 if the folder cannot be used.
+    Each is listed with its path and the reason. Ctrl-C stops the check. The next one goes on from there, and
+    leaves out files that have not changed. The status is 0 if no picture is broken, and 1 if one is. It is 2
+    if the folder cannot be used.
     """
     from seneca.cli.check import BadCheck, run
     from seneca.cli.paths import in_a_line
@@ -161,9 +162,9 @@ def profile(
     fresh: Annotated[bool, _FRESH] = False,
     json: Annotated[Path | None, typer.Option(help="Also write the profile to this file.")] = None,
 ) -> None:
-    """Measure this host with your files and your transform: storage, CPU, memory; in 15 seconds.
+    """Measure this host with your files and transform, in 15 s.
 
-    The status is 2 if something cannot be used or read.
+    It measures storage, CPU and memory. The status is 2 if something cannot be used or read.
     """
     from rich.console import Console
 
@@ -213,9 +214,9 @@ def plan(
     fresh: Annotated[bool, _FRESH] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Find the split of the cache, what it gives, what limits, and what more memory or cores would give.
+    """Find the split of the cache, what it gives, and what limits.
 
-    The status is 2 if something cannot be used or read.
+    It also says what more memory or cores would give. The status is 2 if something cannot be used or read.
     """
     from seneca.cli.planning.command import BadPlan, Wanted, run
 
@@ -246,10 +247,11 @@ def _of_segments(command: str, run: Callable[[], int]) -> None:
 
 @app.command()
 def ls(json: Annotated[bool, _JSON] = False) -> None:
-    """List the caches of this host: who uses them, and what memory they take; and lists kept on disk.
+    """List the caches of this host, their users and memory.
 
-    Nobody notices: nothing is attached, locked or changed. Other users' caches are listed with their owner.
-    They are those in /dev/shm, or in the folder that SENECA_DIR names. The status is 2 if it can hold none.
+    It also lists the lists of samples that are kept on disk. Nobody notices: nothing is attached, locked or
+    changed. Other users' caches are listed with their owner. They are those in /dev/shm, or in the folder
+    that SENECA_DIR names. The status is 2 if it can hold none.
     """
     from seneca.cli.caches.segments import ls
 
@@ -258,7 +260,9 @@ def ls(json: Annotated[bool, _JSON] = False) -> None:
 
 @app.command()
 def stat(
-    name: Annotated[str, typer.Argument(help="A name that `seneca ls` lists.")],
+    name: Annotated[
+        str | None, typer.Argument(help="A name that `seneca ls` lists; left out: the only cache.")
+    ] = None,
     json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Show what a cache holds, its split, and the jobs that use it.
@@ -275,7 +279,7 @@ def rm(
     names: Annotated[list[str], typer.Argument(help="Names that `seneca ls` lists.")],
     force: Annotated[bool, typer.Option("--force", help="Also what is in use, or cannot be read.")] = False,
 ) -> None:
-    """Remove caches that nobody uses, also those that are to be kept.
+    """Remove caches that nobody uses, also those to be kept.
 
     The status is 2 if there is no such cache, or it is in use.
     """
@@ -338,7 +342,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print once, after that time, and end.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")] = False,
 ) -> None:
-    """Show what each job gets, what it waits for and where its samples come from, until Ctrl-C.
+    """Show what each job gets and waits for, until Ctrl-C.
 
     Nobody notices: nothing is attached, locked or changed. The status is 2 if there is no such cache, or it
     cannot be read.
@@ -354,7 +358,7 @@ def metrics(
     port: Annotated[int, typer.Option(help="The port to listen at; 0: any that is free.")] = 9469,
     once: Annotated[bool, typer.Option("--once", help="Print the metrics, and end.")] = False,
 ) -> None:
-    """Offer to Prometheus what the jobs of this user do, at /metrics, until Ctrl-C.
+    """Serve metrics of this user's jobs to Prometheus, at /metrics.
 
     The status is 2 if it cannot listen there.
     """
@@ -369,11 +373,11 @@ def report(
     cache: Annotated[str | None, typer.Option(help="One cache that `seneca ls` lists; else all.")] = None,
     duration: Annotated[str | None, typer.Option("--for", help='At most so long, as "10min".')] = None,
 ) -> None:
-    """Watch the jobs until all have ended, or until Ctrl-C, and write a page of what they did.
+    """Watch the jobs until all have ended, and write a report page.
 
-    Where no job runs yet, it says so and waits for one. The page has throughput, forms, stalls and memory
-    over time, and needs no network. The status is 1 if no job got a sample meanwhile. It is 2 if the file
-    cannot be written, or the cache cannot be read.
+    Ctrl-C ends it too. Where no job runs yet, it says so and waits for one. The page has throughput, forms,
+    stalls and memory over time, and needs no network. The status is 1 if no job got a sample meanwhile. It is
+    2 if the file cannot be written, or the cache cannot be read.
     """
     from seneca.cli.watch.report import run
 
@@ -463,10 +467,10 @@ def doctor(
     data: Annotated[Path | None, typer.Option(help="Also check the file system of this folder.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
-    """Check this host for what makes jobs slow, keeps them from sharing or ends them, and say what mends it.
+    """Check this host for what makes jobs slow or ends them.
 
-    Nothing is changed. The status is 0 if nothing is wrong, and 1 if there is a warning or a problem. It is 2
-    if the folder is not there.
+    It also says what keeps jobs from sharing, and what mends each finding. Nothing is changed. The status is
+    0 if nothing is wrong, and 1 if there is a warning or a problem. It is 2 if the folder is not there.
     """
     from seneca.cli.doctor import CannotExamine, run
 
@@ -490,10 +494,11 @@ def analyze(
         typer.Option("--deep", help="Measure step and loader apart after 65 steps, and end the run then."),
     ] = False,
 ) -> None:
-    """Run a training script, and say why its training step waits for samples and what would change it.
+    """Run a training script, and say why its step waits.
 
-    The script is not changed, and may use any loader of torch. Its output, signals and status pass through.
-    What was found goes to stderr. The status is 2 if the script cannot be started, or has no loader.
+    It also says what would change that. The script is not changed, and may use any loader of torch. Its
+    output, signals and status pass through. What was found goes to stderr. The status is 2 if the script
+    cannot be started, or has no loader.
     """
     from seneca.cli.analyze.command import CannotAnalyze, run
 

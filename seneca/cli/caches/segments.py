@@ -102,13 +102,16 @@ def _print_lists(console: Console) -> None:
         console.print(printable(text), highlight=False, markup=False)
 
 
-def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
+def stat(name: str | None, *, as_text: bool, console: Console | None = None) -> int:
     """Print what one segment holds and which jobs use it, as text or as JSON. Returns the status.
 
+    Args:
+        name: The cache's; None: this user has one cache alone.
+
     Raises:
-        BadUse: There is no such segment, or it cannot be read.
+        BadUse: There is no such segment, or it cannot be read; or a name is needed.
     """
-    one, view = readable(name)
+    one, view = readable(_only_name() if name is None else name)
     if as_text:
         print(json.dumps(as_json(one), indent=1))
         return 0
@@ -318,6 +321,16 @@ def _named(name: str) -> Segment:
         raise NoSuchCache(str(error)) from None
     except (SegmentError, ValueError) as error:
         raise BadUse(str(error)) from None
+
+
+def _only_name() -> str:
+    """The name of this user's only cache."""
+    names = [one.name for one in _all() if one.why != "another user's"]
+    if not names:
+        raise NoSuchCache("this user has no cache")
+    if len(names) > 1:
+        raise BadUse(f"give a name, because there are several caches: {', '.join(map(printable, names))}")
+    return names[0]
 
 
 def readable(name: str) -> tuple[Segment, View]:

@@ -42,7 +42,7 @@ def test_a_bad_option_is_one_line_and_status_2(arguments, message):
     [
         (["nosuch"], "seneca: No such command 'nosuch'; see `seneca --help`"),
         (["--nosuch"], "seneca: No such option: --nosuch; see `seneca --help`"),
-        (["stat"], "seneca stat: Missing argument 'name'; see `seneca stat --help`"),
+        (["shrink"], "seneca shrink: Missing argument 'name'; see `seneca shrink --help`"),
         (["plan", "--jobs", "two"], "seneca plan: Invalid value for '--jobs': "),
         (["demo", "--jobs", "0"], "seneca demo: Invalid value for '--jobs': "),
         (["demo", "--jobs", "65"], "seneca demo: Invalid value for '--jobs': "),
@@ -62,6 +62,14 @@ def test_a_misused_command_is_one_line_and_status_2(arguments, message):
 def test_without_a_command_the_help_is_shown():
     result = CliRunner().invoke(app, [])
     assert result.output.startswith("Usage: ") and "demo" in result.output
+
+
+def test_the_help_of_all_commands_fits_80_columns():
+    lines = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output.splitlines()
+    listed = lines[lines.index("Commands:") + 1 :]
+    assert len(listed) > 15 and all(line.endswith(".") and not line.endswith("...") for line in listed), (
+        listed
+    )
 
 
 def test_a_folder_without_pictures_is_one_line_and_status_2(tmp_path, capfd):

@@ -14,6 +14,7 @@ from seneca._core.digests import Digests, mark_words
 from seneca._core.segment import KEEP_FOREVER
 from seneca._core.telemetry import publish_dataset
 from seneca.cli.app import app
+from seneca.cli.caches import segments
 from seneca.cli.caches.segments import as_json
 from seneca.forms import Form
 
@@ -129,6 +130,27 @@ def test_stat_says_what_a_cache_holds(place):
     assert found["view"]["payloads"]["augmented"] == 5 and found["path"] == place.path
     member.close()
     other.close()
+
+
+def test_stat_without_a_name_shows_the_only_cache(place, monkeypatch):
+    place.attach(7)
+    all_segments = segments.segments
+    theirs = all_segments()
+
+    def there_are(*names):
+        monkeypatch.setattr(segments, "segments", lambda: [one for one in theirs if one.name in names])
+
+    there_are(name_of(place))
+    assert printed("stat") == printed("stat", name_of(place))
+    there_are()
+    assert printed("stat", status=2) == "seneca stat: this user has no cache\n"
+    with Place(100) as other:
+        other.attach(7)
+        theirs = all_segments()
+        there_are(name_of(place), name_of(other))
+        message = printed("stat", status=2)
+    assert message.startswith("seneca stat: give a name, because there are several caches: ")
+    assert name_of(place) in message and name_of(other) in message
 
 
 def test_json_keeps_the_key_of_when_a_process_published_last():
