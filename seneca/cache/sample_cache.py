@@ -418,7 +418,7 @@ def _open(
         if cache_bytes == "auto" and dataset is not None:
             small = why_small(dataset, payload_bytes, path)
     shares = shares_of(split if isinstance(split, Split) else default_split())
-    patience = _Patience(name, path)
+    patience = _Patience(name, path, samples)
 
     def watch(done: int, total: int) -> None:
         check_room(path, samples, payload_bytes, done)
@@ -530,15 +530,18 @@ class _Patience:
     of a finished segment only briefly; if it holds it long, the process is stopped.
     """
 
-    def __init__(self, name: str, path: str) -> None:
-        self._name, self._path = name, path
+    def __init__(self, name: str, path: str, samples: int) -> None:
+        self._name, self._path, self._samples = name, path, samples
         self._report_at = time.monotonic() + REPORT_AFTER_S
         self._give_up_at = time.monotonic() + GIVE_UP_AFTER_S
         self._blocks = -1
 
     def report_progress(self, done: int, total: int) -> None:
         """Report how far the creation of a segment by this process is."""
-        self._report(f"reserving the cache {self._name!r}: {done / 2**30:.1f} of {total / 2**30:.1f} GiB")
+        so_far = f"{done / 2**30:.1f} of {total / 2**30:.1f} GiB"
+        self._report(
+            f"reserving shared memory for the cache {self._name!r} of {self._samples:,} samples: {so_far}"
+        )
 
     def wait(self, blocks: int) -> None:
         """Return if it is worth trying again.

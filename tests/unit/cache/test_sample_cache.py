@@ -10,6 +10,7 @@ from engine import NONE, Place, Process, in_small_shm
 
 from seneca import SampleCache, errors, segments
 from seneca._core.segment import segment_bytes
+from seneca.cache import sample_cache
 from seneca.cache.objects import sweep_others
 
 
@@ -81,6 +82,16 @@ def test_a_cache_is_made_once_and_joined_by_all(name):
     cache.close()  # a second time is nothing
     with pytest.raises(errors.SegmentError, match="closed"):
         cache.stats()
+
+
+def test_a_creation_that_takes_long_says_of_what_it_is(name, monkeypatch, capfd):
+    monkeypatch.setattr(sample_cache, "REPORT_AFTER_S", 0)
+    with SampleCache.create(name, Dataset(), cache_bytes="1MiB"):
+        reports = capfd.readouterr().err.splitlines()
+    assert reports and all(
+        line.startswith(f"seneca: reserving shared memory for the cache {name!r} of 100 samples: 0.0 of ")
+        for line in reports
+    )
 
 
 def test_what_is_not_there_cannot_be_attached_or_removed(name):
