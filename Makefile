@@ -25,8 +25,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm stress planted soak asan tsan asan-py c-tests \
-        c-deaths format lint generated bench bench-micro docs build sdist wheel clean
+.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm stress planted soak asan tsan asan-py fuzz \
+        fuzz-keep coverage c-tests c-deaths format lint generated bench bench-micro docs build sdist wheel clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -97,6 +97,14 @@ asan-py: $(READY)        ## the Python tests of codec, pool and loader as asan, 
 	cd build/asan-py && PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	    LD_PRELOAD="$(foreach name,asan ubsan,$(shell $(CC) -print-file-name=lib$(name).so))" \
 	    $(abspath $(BIN))/python -m pytest -q tests/unit tests/fidelity/test_png.py tests/fidelity/test_webp.py -k "codec or pool or loader or png or webp" $(ARGS)
+
+fuzz:                    ## coverage-guided fuzzing by clang's libFuzzer, each target for SECONDS=n; TARGETS="attach jpeg" for some
+	@command -v $(CLANG) >/dev/null || { echo "make fuzz: no $(CLANG) here; apt-get install clang" >&2; exit 1; }
+	@$(MAKE) --no-print-directory c-fuzz FLAVOUR=$@ CC=$(CLANG) C_FLAGS="$(FUZZ)" C_CSRC_FLAGS=-fsanitize=fuzzer-no-link C_WARNINGS=-w
+	@$(PYTHON) tests/fuzz/run.py --seconds $(SECONDS) $(TARGETS)
+
+fuzz-keep:               ## keep what `make fuzz` has found, minimised, in tests/fuzz/corpus
+	@$(PYTHON) tests/fuzz/run.py --keep $(TARGETS)
 
 FORMATTED_C := $(shell find csrc tests bench -name '*.[ch]')
 
@@ -190,6 +198,7 @@ $(DOCS)/.built: $(BUILT) constraints-docs.txt
 # there is linked to all of them. -Wno-tsan: the fences of sn_lock_enter() stand beside the kernel's
 # lock, which tests/c/tsan.c declares to the sanitizer.
 ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+FUZZ := -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 TSAN := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan
 
 # Where the header of a format is missing, Pillow decodes it, or soundfile; without that of libdeflate libpng inflates.
@@ -225,6 +234,13 @@ c-tests: $(C_TESTS)
 	SENECA_SIMD=none $(C_FOLDER)/test_codec $(SEED) || failed="$$failed test_codec (SENECA_SIMD=none)"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
+# Each tests/fuzz/fuzz_*.c is a program, and what else lies there is linked to all of them. Only csrc/ says which of its edges
+# an input has come to.
+CLANG ?= clang
+SECONDS ?= 30
+FUZZ_SHARED := $(filter-out tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c))
+c-fuzz: $(patsubst tests/fuzz/%.c,$(C_FOLDER)/%,$(wildcard tests/fuzz/fuzz_*.c))
+
 # Each reads its size from its environment. DEATH_SIZES are enough for each to come to everything that it tests.
 # A line for each goes to LOG.
 DEATH_SIZES ?= PAIRS=all STATES=20000 KILLS=2000 FLIPS=1000
@@ -244,9 +260,13 @@ c-deaths: $(DEATHS:%=$(C_FOLDER)/%)
 $(C_FOLDER)/test_%: $(C_FOLDER)/tests/c/test_%.o $(C_SHARED:%.c=$(C_FOLDER)/%.o)
 	@$(CC) $(C_FLAGS) -o $@ $^ $(C_LIBRARIES)
 
+$(C_FOLDER)/fuzz_%: $(C_FOLDER)/tests/fuzz/fuzz_%.o $(FUZZ_SHARED:%.c=$(C_FOLDER)/%.o) $(C_SHARED:%.c=$(C_FOLDER)/%.o)
+	@$(CC) $(C_FLAGS) -fsanitize=fuzzer -o $@ $^ $(C_LIBRARIES)
+
 $(C_FOLDER)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	@$(CC) -std=gnu11 $(C_FLAGS) $(C_FORMATS) -DSN_CRASH_POINTS -ffp-contract=off $(C_WARNINGS) -Icsrc -MMD -MP -c -o $@ $<
+	@$(CC) -std=gnu11 $(C_FLAGS) $(if $(filter csrc/%,$<),$(C_CSRC_FLAGS)) $(C_FORMATS) -DSN_CRASH_POINTS -ffp-contract=off \
+	    $(C_WARNINGS) -Icsrc $(if $(filter tests/fuzz/%,$<),-Itests/c) -MMD -MP -c -o $@ $<
 
 .SECONDARY:
 -include $(wildcard $(C_FOLDER)/*/*/*.d $(C_FOLDER)/*/*/*/*.d)

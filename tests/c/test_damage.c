@@ -11,12 +11,12 @@
 #include "base/sn_status.h"
 #include "check.h"
 #include "codec/sn_codec.h"
+#include "every_call.h"
 #include "formats.h"
 #include "plans.h"
 
 #define N_WHOLE 300 /* of each format */
 #define MOST_SIDE 24
-#define MAX_PIXELS 4096
 #define DEFAULT_COUNT 3000
 #define WHOLE_EVERY 50
 
@@ -43,52 +43,6 @@ static picture_file make(enum format format, sn_rng *rng)
     return picture_make(&kind, rng);
 }
 
-/* A failure has a reason in words; what succeeds has pixels. */
-static void check_outcome(const sn_codec *codec, int rc, const sn_view *view)
-{
-    uint64_t sum = 0;
-
-    if (rc != 0) {
-        CHECK(rc == SN_E_FOR_PILLOW || rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN);
-        CHECK(*sn_codec_message(codec));
-        return;
-    }
-    CHECK(view->height > 0 && view->width > 0 && (uint64_t)view->height * view->width <= MAX_PIXELS);
-    for (uint32_t y = 0; y < view->height; y++)
-        for (uint32_t x = 0; x < 3 * view->width; x++)
-            sum += view->pixels[y * view->stride + x];
-    CHECK(sum <= (uint64_t)3 * 255 * view->height * view->width);
-}
-
-/* All calls. Whether the whole picture was decoded. */
-static int run(sn_codec *codec, picture_file file, uint32_t number, sn_rng *rng)
-{
-    const sn_plan *plan = &plans[number % N_PLANS];
-    uint32_t height = 0, width = 0, out_height, out_width;
-    sn_view view;
-    sn_rng own;
-    int rc = sn_codec_probe(codec, file.bytes, file.length, &height, &width);
-
-    if (rc == 0) {
-        uint32_t top = sn_rng_below(rng, height), left = sn_rng_below(rng, width);
-        rc = sn_codec_decode_region(codec, file.bytes, file.length, top, left, 1 + sn_rng_below(rng, height - top),
-                                    1 + sn_rng_below(rng, width - left), &view);
-        check_outcome(codec, rc, &view);
-    } else {
-        CHECK(*sn_codec_message(codec));
-    }
-    CHECK(sn_plan_output_size(plan, &out_height, &out_width) == 0);
-    uint8_t *pixels = malloc((size_t)3 * out_height * out_width);
-    CHECK(pixels);
-    sn_rng_start(&own, seed, 0, 0, number, SN_STREAM_AUGMENT);
-    rc = sn_codec_augment_encoded(codec, plan, &own, file.bytes, file.length, pixels);
-    check_outcome(codec, rc, &(sn_view){pixels, 1, 1, 3, NULL, 0});
-    free(pixels);
-    rc = sn_codec_decode(codec, plan, file.bytes, file.length, &view);
-    check_outcome(codec, rc, &view);
-    return rc == 0;
-}
-
 /* What a codec makes of a whole file, as a number. */
 static uint64_t digest_of(sn_codec *codec, picture_file file)
 {
@@ -106,7 +60,7 @@ static void damage_many(enum format format, uint32_t count)
 {
     static picture_file whole[N_WHOLE];
     static uint64_t digests[N_WHOLE];
-    sn_codec *codec = sn_codec_new(MAX_PIXELS);
+    sn_codec *codec = sn_codec_new(EVERY_CALL_PIXELS);
     uint32_t decoded = 0;
     sn_rng rng;
 
@@ -124,7 +78,7 @@ static void damage_many(enum format format, uint32_t count)
         sn_rng_start(&rng, seed, 0, format, 1 + number, SN_STREAM_ORDER);
         uint32_t i = sn_rng_below(&rng, N_WHOLE);
         picture_file file = picture_damaged(whole[i], &rng);
-        decoded += (uint32_t)run(codec, file, number, &rng);
+        decoded += (uint32_t)every_call(codec, &plans[number % N_PLANS], file, seed, number, &rng);
         picture_free(&file);
         if (number % WHOLE_EVERY == 0)
             CHECK_EQUAL(digest_of(codec, whole[i]), digests[i], "%s %u after damage", names[format], number);

@@ -11,7 +11,6 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,56 +20,21 @@
 #include "base/sn_status.h"
 #include "check.h"
 #include "crash_world.h"
-#include "shm/sn_row.h"
-#include "store/sn_check.h"
+#include "records.h"
 #include "store/sn_join.h"
 #include "store/sn_store.h"
 
 #define SOME_FLIPS 60u /* in each region, unless FLIPS says more */
 #define STEPS 40       /* of all survivors */
 #define HANGS_AFTER_S 20
-#define ROWS_LOOKED_AT 16u /* of the row areas: members have the last */
-#define HOLES_EVERY 10u    /* of so many trials one makes a page zero */
-
-typedef struct {
-    const char *name;
-    size_t at, bytes;
-} region;
+#define HOLES_EVERY 10u /* of so many trials one makes a page zero */
 
 static uint64_t seed;
 static world w;
 static _Atomic uint32_t *found; /* trials in which a survivor saw that something cannot be */
 static int has_found;
-static region regions[16];
+static region regions[RECORDS_MOST];
 static uint32_t n_regions;
-
-static void add(const char *name, size_t at, size_t end)
-{
-    CHECK(n_regions < sizeof regions / sizeof *regions && end > at);
-    regions[n_regions++] = (region){name, at, end - at};
-}
-
-static void find_regions(void)
-{
-    const sn_header *head = w.hosts[0].segment->head;
-    size_t areas = head->areas_at + (SN_MAX_ROWS - ROWS_LOOKED_AT) * head->area_bytes;
-
-    n_regions = 0;
-    add("the plan", 0, offsetof(sn_header, busy));
-    add("the header", offsetof(sn_header, busy), offsetof(sn_header, lists));
-    add("lists", offsetof(sn_header, lists), offsetof(sn_header, n_changes));
-    add("choices", offsetof(sn_header, n_changes), sizeof *head);
-    add("rows", head->rows_at, head->rows_at + SN_MAX_ROWS * sizeof(sn_row));
-    add("telemetry", head->telemetry_at, head->slots_at);
-    add("slots", head->slots_at, head->slots_at + w.hosts[0].segment->n_slots * sizeof(sn_slot));
-    add("first slots", head->first_at, head->wants_at);
-    add("wants", head->wants_at, head->writing_at);
-    add("the writing list", head->writing_at, head->committed_at);
-    add("committed bits", head->committed_at, head->granules_at);
-    add("the granule map", head->granules_at, head->granules_at + sn_bits_words(WORLD_GRANULES) * 8);
-    add("row areas of members", areas, areas + ROWS_LOOKED_AT * head->area_bytes);
-    add("row areas of processes", head->areas_at, head->areas_at + 4 * head->area_bytes);
-}
 
 /* Words that are in use are more interesting than zeroes: of several that are drawn the first that is none. */
 static size_t choose_word(const region *r, sn_rng *rng)
@@ -149,21 +113,6 @@ static void be_guest(sn_rng *rng)
     guest_leave(&g);
 }
 
-/* Whoever enters next rebuilds, as after a death. */
-static void check_rebuilt(void)
-{
-    sn_segment *segment = w.hosts[0].segment;
-    char why[256] = "";
-
-    atomic_store(&segment->head->busy, 1);
-    int rc = sn_store_enter(segment, 5000);
-    CHECK(rc == 0 || (rc == SN_E_ABANDONED && atomic_load(&segment->head->abandoned) != 0));
-    if (rc != 0)
-        return;
-    CHECK_EQUAL(sn_store_check(segment, why, sizeof why), 0, "%s", why);
-    sn_store_leave(segment);
-}
-
 static void let_dead_be_reaped(void)
 {
     CHECK_EQUAL(sn_store_enter(w.hosts[0].segment, 5000), 0, "to reap");
@@ -191,7 +140,7 @@ static void try_one(const region *r, sn_rng *rng)
         for (uint32_t k = 0; k < WORLD_PLAYERS; k++)
             if (w.players[k].member && sn_rng_below(rng, 2))
                 player_close(&w.players[k]);
-        check_rebuilt();
+        records_check_rebuilt(w.hosts[0].segment);
         _exit(0);
     }
     CHECK_EQUAL(world_wait(pid), 0, "%s", what);
@@ -225,7 +174,7 @@ int main(int argc, char **argv)
                 world_make(&w, sn_rng_u32(&rng), worlds % 3 == 2);
                 let_dead_be_reaped(); /* else the first who comes rebuilds, and mends */
                 world_save(&w);
-                find_regions();
+                n_regions = records_find(w.hosts[0].segment, regions);
             }
             try_one(&regions[i], &rng);
         }
