@@ -1,118 +1,19 @@
 /* Pairs of pictures and masks, whole and damaged: their masks are the ones that all forms give, and nothing is read
  * or written outside of what a pair has. Prints its seed, and takes it as its argument. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/sn_rng.h"
-#include "base/sn_status.h"
 #include "check.h"
-#include "codec/formats/png.h"
-#include "codec/operations/mask.h"
 #include "codec/sn_codec.h"
-#include "pictures.h"
+#include "pairs.h"
 #include "plans.h"
 
 #ifdef SN_HAVE_PNG
-
-#include <png.h>
 
 #define PAIRS 24
 #define DAMAGED 12 /* of each pair */
 
 static uint64_t seed;
-
-static uint8_t *room(size_t bytes)
-{
-    uint8_t *made = malloc(bytes ? bytes : 1);
-
-    CHECK(made);
-    return made;
-}
-
-/* The file of a mask of random classes. */
-static picture_file mask_make(uint32_t height, uint32_t width, sn_rng *rng)
-{
-    png_image image = {.version = PNG_IMAGE_VERSION, .width = width, .height = height, .format = PNG_FORMAT_GRAY};
-    uint8_t *classes = room((size_t)height * width);
-    png_alloc_size_t length = 0;
-    picture_file file;
-
-    for (size_t k = 0; k < (size_t)height * width; k++)
-        classes[k] = (uint8_t)sn_rng_below(rng, 256);
-    CHECK(png_image_write_to_memory(&image, NULL, &length, 0, classes, 0, NULL));
-    file.bytes = room(length);
-    CHECK(png_image_write_to_memory(&image, file.bytes, &length, 0, classes, 0, NULL));
-    file.length = length;
-    free(classes);
-    return file;
-}
-
-static picture_file join(const picture_file *picture, const picture_file *mask)
-{
-    picture_file pair = {room(SN_PAIR_HEADER + picture->length + mask->length),
-                         SN_PAIR_HEADER + picture->length + mask->length};
-
-    sn_pair_begin(pair.bytes, (uint32_t)picture->length);
-    memcpy(pair.bytes + SN_PAIR_HEADER, picture->bytes, picture->length);
-    memcpy(pair.bytes + SN_PAIR_HEADER + picture->length, mask->bytes, mask->length);
-    return pair;
-}
-
-/* A view in memory that ends with it. */
-static sn_view tight(const sn_view *view)
-{
-    size_t row = (size_t)3 * view->width, n = (size_t)view->height * view->width;
-    uint8_t *pixels = room(row * view->height), *mask = room(n);
-
-    for (uint32_t y = 0; y < view->height; y++)
-        memcpy(pixels + y * row, view->pixels + y * view->stride, row);
-    memcpy(mask, view->mask, n);
-    return (sn_view){pixels, view->height, view->width, row, mask, 0};
-}
-
-/* All that a codec makes of a pair. Whether all of it could be made. */
-static int go_through(sn_codec *codec, const sn_plan *plan, const picture_file *pair, uint32_t number)
-{
-    uint32_t height, width;
-    sn_view view, decoded;
-    sn_rng rng;
-    int rc, is_whole;
-
-    CHECK_EQUAL(sn_plan_output_size(plan, &height, &width), 0, "pair %u", number);
-    size_t n = (size_t)height * width;
-    uint8_t *straight = room(sn_plan_pixel_bytes(plan) * n), *later = room(sn_plan_pixel_bytes(plan) * n);
-    uint8_t *batch = room(sn_plan_mask_bytes(plan) * n);
-
-    sn_rng_start(&rng, seed, 0, 0, number, SN_STREAM_AUGMENT);
-    is_whole = sn_codec_augment_encoded(codec, plan, &rng, pair->bytes, pair->length, straight) == 0;
-    CHECK(is_whole || *sn_codec_message(codec) || plan->is_pair);
-    rc = sn_codec_decode(codec, plan, pair->bytes, pair->length, &view);
-    if (rc == 0) {
-        CHECK(view.mask);
-        decoded = tight(&view);
-        sn_rng_start(&rng, seed, 0, 0, number, SN_STREAM_AUGMENT);
-        rc = sn_codec_augment_decoded(codec, plan, &rng, &decoded, later);
-        if (rc == 0 && is_whole)
-            CHECK(memcmp(straight + 3 * n, later + 3 * n, n) == 0);
-        if (rc == 0)
-            sn_batch_write_mask(plan, later + 3 * n, height, width, batch);
-        for (size_t k = 0; k < n && rc == 0; k++)
-            CHECK((plan->mask_dtype == SN_MASK_UINT8 ? batch[k] : ((int64_t *)(void *)batch)[k]) == later[3 * n + k]);
-        free((uint8_t *)decoded.pixels);
-        free((uint8_t *)decoded.mask);
-    }
-    free(straight);
-    free(later);
-    free(batch);
-    return is_whole && rc == 0;
-}
-
-static void fill_masks(sn_op *op, uint8_t fill)
-{
-    for (const sn_argument *argument = sn_kinds[op->kind].arguments; argument->name != NULL; argument++)
-        if (strcmp(argument->name, "mask_fill") == 0)
-            *((uint8_t *)op + argument->at) = fill;
-}
 
 int main(int argc, char **argv)
 {
@@ -123,32 +24,24 @@ int main(int argc, char **argv)
 
     seed = check_seed(argc, argv);
     CHECK(codec);
-    plans_make(plans);
+    pairs_make_plans(plans);
     sn_rng_start(&rng, seed, 0, 0, 0, SN_STREAM_CHOOSE);
-    for (uint32_t i = 0; i < N_PLANS; i++) {
-        plans[i].is_pair = 1;
-        plans[i].apply_orientation = 0;
-        plans[i].mask_dtype = i % 2;
-        for (uint32_t k = 0; k < plans[i].n_ops; k++)
-            fill_masks(&plans[i].ops[k], (uint8_t)(250 + k));
-        CHECK_EQUAL(sn_plan_check(&plans[i]), 0, "plan %u", i);
-    }
     for (uint32_t number = 0; number < PAIRS; number++) {
         uint32_t height = 1 + sn_rng_below(&rng, 90), width = 1 + sn_rng_below(&rng, 90);
         picture_kind kind = {height, width, PICTURE_YCC, 2, 2, 0, 0, 80, 0};
-        picture_file picture = picture_make(&kind, &rng), mask = mask_make(height, width, &rng);
-        picture_file pair = join(&picture, &mask);
+        picture_file picture = picture_make(&kind, &rng), mask = pair_make_mask(height, width, &rng);
+        picture_file pair = pair_join(&picture, &mask);
 
         for (uint32_t i = 0; i < N_PLANS; i++)
-            whole += (uint32_t)go_through(codec, &plans[i], &pair, number);
+            whole += (uint32_t)pair_go_through(codec, &plans[i], &pair, seed, number);
         for (uint32_t k = 0; k < DAMAGED; k++) {
-            picture_file bad_mask = k % 2 ? picture_flipped(mask, &rng) : mask_make(height + k, width, &rng);
-            picture_file other = join(&picture, &bad_mask);
+            picture_file bad_mask = k % 2 ? picture_flipped(mask, &rng) : pair_make_mask(height + k, width, &rng);
+            picture_file other = pair_join(&picture, &bad_mask);
             picture_file bad = k % 3 == 0   ? picture_truncated(other, &rng)
                                : k % 3 == 1 ? picture_flipped(other, &rng)
                                             : other;
 
-            broken += (uint32_t)!go_through(codec, &plans[k % N_PLANS], &bad, number);
+            broken += (uint32_t)!pair_go_through(codec, &plans[k % N_PLANS], &bad, seed, number);
             if (bad.bytes != other.bytes)
                 picture_free(&bad);
             picture_free(&other);

@@ -17,6 +17,7 @@
 #include "codec/sn_codec.h"
 #include "codec/sound/flac_blocks.h"
 #include "codec/sound/sound_file.h"
+#include "every_call.h"
 #include "formats.h"
 #include "plans.h"
 #include "sounds.h"
@@ -44,25 +45,6 @@ static sound_kind draw_kind(enum sound_format format, sn_rng *rng)
     if ((format == SOUND_MP3 || format == SOUND_WAV_ADPCM) && kind.channels > 2)
         kind.channels = 2;
     return kind;
-}
-
-static float *floats(size_t n)
-{
-    float *made = malloc(n * sizeof *made + 1);
-
-    CHECK(made);
-    return made;
-}
-
-/* A view's frames, close together, in memory that ends with them. */
-static sn_view tight(const sn_view *view)
-{
-    float *frames = floats((size_t)view->height * view->width);
-
-    for (uint32_t channel = 0; channel < view->height; channel++)
-        memcpy(frames + (size_t)channel * view->width, view->pixels + channel * view->stride,
-               sizeof(float) * view->width);
-    return (sn_view){(uint8_t *)frames, view->height, view->width, sizeof(float) * view->width, NULL, 0};
 }
 
 /* -- Stretches -- */
@@ -118,62 +100,13 @@ static int test_stretches(picture_file bytes, const sound_kind *kind, sn_rng *rn
 
 /* -- Both ways -- */
 
-static void check_message(const sn_codec *codec, int rc)
-{
-    CHECK(rc == SN_E_FOR_PILLOW || rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN);
-    CHECK(*sn_codec_message(codec));
-}
-
-/* Whether a file comes out, and if so the same by both ways; added to *digest. */
-static int run(sn_codec *codec, picture_file file, const sn_plan *plan, uint32_t number, uint64_t *digest)
-{
-    uint32_t channels, frames, rate = 0, n_channels = 0;
-    uint64_t n_frames = 0;
-    sn_view view, decoded;
-    sn_rng rng;
-    int direct, by_decoded;
-
-    if (sn_codec_probe_sound(codec, file.bytes, file.length, &rate, &n_channels, &n_frames) == 0)
-        CHECK(rate > 0 && n_channels > 0 && n_channels <= SN_MAX_CHANNELS);
-    CHECK_EQUAL(sn_plan_output_size(plan, &channels, &frames), 0, "%u", number);
-    size_t n = (size_t)channels * frames;
-    float *one = floats(n), *other = floats(n);
-    uint8_t *item = malloc(plan_item_bytes(plan, channels, frames));
-    CHECK(item);
-    sn_rng_start(&rng, seed, 0, 0, number, SN_STREAM_AUGMENT);
-    direct = sn_codec_augment_encoded(codec, plan, &rng, file.bytes, file.length, (uint8_t *)one);
-    if (direct != 0)
-        check_message(codec, direct);
-    by_decoded = sn_codec_decode(codec, plan, file.bytes, file.length, &view);
-    if (by_decoded != 0) {
-        check_message(codec, by_decoded);
-    } else {
-        decoded = tight(&view);
-        sn_rng_start(&rng, seed, 0, 0, number, SN_STREAM_AUGMENT);
-        by_decoded = sn_codec_augment_decoded(codec, plan, &rng, &decoded, (uint8_t *)other);
-        CHECK_EQUAL(by_decoded, 0, "%s", sn_codec_message(codec));
-        free((void *)decoded.pixels);
-    }
-    if (direct == 0 && by_decoded == 0)
-        CHECK(memcmp(one, other, n * sizeof(float)) == 0);
-    if (direct == 0) {
-        sn_batch_write(plan, (uint8_t *)one, channels, frames, NULL, item);
-        for (size_t k = 0; k < plan_item_bytes(plan, channels, frames); k++)
-            *digest = sn_mix64(*digest ^ item[k]);
-    }
-    free(item);
-    free(one);
-    free(other);
-    return direct == 0 && by_decoded == 0;
-}
-
 static uint64_t digest_of(sn_codec *codec, picture_file file, const sound_kind *kind)
 {
     uint64_t digest = 0;
 
     for (uint32_t plan = 0; plan < N_SOUND_PLANS; plan++)
         for (uint32_t number = 0; number < 5; number++)
-            CHECK(run(codec, file, &plans[kind->channels][plan], number, &digest));
+            CHECK(every_call_of_sound(codec, &plans[kind->channels][plan], file, seed, number, &digest));
     return digest;
 }
 
@@ -189,7 +122,7 @@ static void test_claims(sn_codec *codec, picture_file file, const sound_kind *ki
         return;
     for (uint32_t claimed = 0; claimed < 4; claimed++) {
         memset(file.bytes + FLAC_FRAMES_AT + 1, claimed == 3 ? 0 : 0xff >> claimed, 4); /* 0: it does not say */
-        CHECK(run(codec, file, plan, claimed, &nothing));
+        CHECK(every_call_of_sound(codec, plan, file, seed, claimed, &nothing));
     }
 }
 
@@ -249,7 +182,8 @@ static void test_format(enum sound_format format, uint32_t count)
         sn_rng_start(&rng, seed, 0, format, 1 + number, SN_STREAM_ORDER);
         uint32_t i = sn_rng_below(&rng, N_WHOLE);
         picture_file file = picture_damaged(whole[i], &rng);
-        decoded += (uint32_t)run(codec, file, &plans[kinds[i].channels][number % N_SOUND_PLANS], number, &nothing);
+        decoded += (uint32_t)every_call_of_sound(codec, &plans[kinds[i].channels][number % N_SOUND_PLANS], file, seed,
+                                                 number, &nothing);
         picture_free(&file);
         if (number % WHOLE_EVERY == 0)
             CHECK_EQUAL(digest_of(codec, whole[i], &kinds[i]), digests[i], "%s, %u after damage", sound_names[format],

@@ -83,7 +83,8 @@ void segment_begin(void)
     world_make(&segment_world, 1, 0);
     snprintf(away, sizeof away, "%s-away", segment_world.path);
     CHECK(atexit(take_away) == 0);
-    CHECK_EQUAL(sn_store_enter(handle(0), PATIENCE_MS), 0, "to reap"); /* else the first who comes rebuilds, and mends */
+    CHECK_EQUAL(sn_store_enter(handle(0), PATIENCE_MS), 0,
+                "to reap"); /* else the first who comes rebuilds, and mends */
     CHECK(sn_store_reap(handle(0), 1) > 0);
     sn_store_leave(handle(0));
     for (uint32_t i = 0; i < WORLD_HANDLES; i++)
