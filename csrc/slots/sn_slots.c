@@ -83,7 +83,6 @@ static void list_prepend(sn_segment *segment, uint32_t slot, uint32_t list)
 static void list_remove(sn_segment *segment, uint32_t slot)
 {
     sn_slot *record = &segment->slots[slot];
-    sn_list_head *head = &segment->head->lists[record->list];
     uint32_t next = record->list_next, prev = record->list_prev;
 
     if (record->list == SN_LIST_WRITING) {
@@ -94,6 +93,7 @@ static void list_remove(sn_segment *segment, uint32_t slot)
         sn_segment_damaged(segment);
         return;
     }
+    sn_list_head *head = &segment->head->lists[record->list];
     if (prev < segment->n_slots)
         segment->slots[prev].list_next = next;
     else

@@ -27,6 +27,7 @@
 #define SOME_FLIPS 60u /* in each region, unless FLIPS says more */
 #define STEPS 40       /* of all survivors */
 #define HANGS_AFTER_S 20
+#define TRIES_OF_KNOWN 5
 #define HOLES_EVERY 10u /* of so many trials one makes a page zero */
 
 static uint64_t seed;
@@ -120,14 +121,12 @@ static void let_dead_be_reaped(void)
     sn_store_leave(w.hosts[0].segment);
 }
 
-static void try_one(const region *r, sn_rng *rng)
+/* After something was overwritten. */
+static void let_others_go_on(sn_rng *rng, const char *what)
 {
-    char what[128];
     uint32_t before = sn_rng_below(rng, 2) * sn_rng_below(rng, 10);
     uint64_t child_seed = sn_rng_u32(rng);
 
-    world_restore(&w);
-    overwrite(r, rng, what, sizeof what);
     pid_t pid = world_fork_survivor();
     if (pid == 0) {
         alarm(HANGS_AFTER_S);
@@ -144,6 +143,39 @@ static void try_one(const region *r, sn_rng *rng)
         _exit(0);
     }
     CHECK_EQUAL(world_wait(pid), 0, "%s", what);
+}
+
+static void try_one(const region *r, sn_rng *rng)
+{
+    char what[128];
+
+    world_restore(&w);
+    overwrite(r, rng, what, sizeof what);
+    let_others_go_on(rng, what);
+}
+
+/* What fuzzing has found. */
+
+static void slots_on_no_list(sn_segment *segment)
+{
+    for (uint32_t slot = 0; slot < segment->n_slots; slot++)
+        if (segment->slots[slot].list != SN_LIST_WRITING)
+            segment->slots[slot].list = 249;
+}
+
+static const struct {
+    const char *name;
+    void (*overwrite)(sn_segment *segment);
+} known[] = {{"slots are on no list", slots_on_no_list}};
+
+static void try_known(sn_rng *rng)
+{
+    for (uint32_t i = 0; i < sizeof known / sizeof *known; i++)
+        for (int tries = 0; tries < TRIES_OF_KNOWN; tries++) {
+            world_restore(&w);
+            known[i].overwrite(w.hosts[0].segment);
+            let_others_go_on(rng, known[i].name);
+        }
 }
 
 /* One that nobody trusts any more loses its name, and newcomers make another. */
@@ -178,6 +210,7 @@ int main(int argc, char **argv)
             }
             try_one(&regions[i], &rng);
         }
+    try_known(&rng);
     world_restore(&w);
     world_close(&w);
     printf(
