@@ -37,7 +37,7 @@ static int run(sn_scratch *scratch, sn_batch *batch, uint32_t task)
     }
     sn_copy *copy = &batch->copies[task];
     sn_slot *slot = &context->segment->slots[copy->offer.slot];
-    memcpy(sn_slot_payload(context->segment, slot), copy->payload, copy->offer.length);
+    memcpy(sn_slot_room(context->segment, slot, copy->offer.length), copy->payload, copy->offer.length);
     sn_slot_commit(context->segment, copy->offer.slot);
     free(copy->payload);
     copy->payload = NULL;

@@ -79,7 +79,8 @@ static void start_rng(sn_rng *rng, const sn_context *context, const sn_batch_ite
 static uint8_t *pixels_for(sn_scratch *scratch, const sn_context *context, const sn_batch_item *place)
 {
     if (place->item.target_slot != SN_NONE)
-        return sn_slot_payload(context->segment, &context->segment->slots[place->item.target_slot]);
+        return sn_slot_room(context->segment, &context->segment->slots[place->item.target_slot],
+                            sn_context_copy_bytes(context));
     return sn_grow(&scratch->pixels, &scratch->pixels_capacity, sn_context_copy_bytes(context)) == 0 ? scratch->pixels
                                                                                                      : NULL;
 }
@@ -336,7 +337,8 @@ static void use_copy(const sn_context *context, sn_batch_item *place, uint8_t *o
     const uint8_t *pixels = place->file.bytes;
 
     if (place->item.target_slot != SN_NONE) {
-        uint8_t *staged = sn_slot_payload(context->segment, &context->segment->slots[place->item.target_slot]);
+        uint8_t *staged = sn_slot_room(context->segment, &context->segment->slots[place->item.target_slot],
+                                       sn_context_copy_bytes(context));
         memcpy(staged, pixels, sn_context_copy_bytes(context));
         pixels = staged;
     }
@@ -367,8 +369,11 @@ static int prepare(sn_scratch *scratch, const sn_context *context, sn_batch_item
     sn_compare_source(scratch, context, place);
     if (place->item.source == SN_AUGMENTED) {
         const sn_slot *copy = &context->segment->slots[place->item.source_slot];
-        deliver(context, place, sn_slot_payload(context->segment, copy), out);
-        return 0;
+        if (sn_slot_length(context->segment, copy) >= sn_context_copy_bytes(context)) {
+            deliver(context, place, sn_slot_payload(context->segment, copy), out);
+            return 0;
+        }
+        sn_batch_item_from_storage(place); /* its record was overwritten */
     }
     uint8_t *pixels = pixels_for(scratch, context, place);
     if (!pixels) {

@@ -43,6 +43,13 @@ static inline uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot 
     return segment->payload + (SN_RARELY(!sn_slot_fits(segment, slot)) ? 0 : (uint64_t)slot->granule * SN_GRANULE);
 }
 
+/* Where so many bytes of it may be written, which are no more than the segment has: an overwritten record may say less. */
+static inline uint8_t *sn_slot_room(const sn_segment *segment, const sn_slot *slot, uint64_t bytes)
+{
+    uint64_t at = (uint64_t)slot->granule * SN_GRANULE, end = (uint64_t)segment->n_granules * SN_GRANULE;
+    return segment->payload + (SN_RARELY(at > end || bytes > end - at) ? 0 : at);
+}
+
 /* How many bytes of it may be read. */
 static inline uint32_t sn_slot_length(const sn_segment *segment, const sn_slot *slot)
 {

@@ -6,7 +6,8 @@ cimport cython
 from libc.stdlib cimport calloc, free
 
 from seneca._core.segment cimport (
-    SN_NONE, SN_SLOT_READY, SN_SLOT_WRITING, sn_slot_abort, sn_slot_commit, sn_slot_payload, sn_slot_state
+    SN_NONE, SN_SLOT_READY, SN_SLOT_WRITING, sn_segment, sn_slot_abort, sn_slot_commit, sn_slot_length, sn_slot_payload,
+    sn_slot_state
 )
 
 __all__ = ["ITEM", "Participant"]
@@ -35,9 +36,13 @@ cdef class Participant:
         sn_slot_abort(self.slot(slot))
 
     def payload(self, uint32_t slot):
-        """The bytes of a slot that is held, writable in place."""
+        """The bytes of a slot that is held, writable in place. None of them, if its record was overwritten."""
         cdef sn_slot *record = self.slot(slot)
-        return memoryview(<uint8_t[:record.length]>sn_slot_payload(self.segment.handle, record))
+        cdef sn_segment *segment = self.segment.handle
+        cdef uint32_t length = sn_slot_length(segment, record)
+        if length == 0:
+            return memoryview(bytearray())
+        return memoryview(<uint8_t[:length]>sn_slot_payload(segment, record))
 
     def is_written(self, uint32_t slot):
         """Whether a held slot, which another process writes, is written. None: it will not be."""

@@ -83,6 +83,7 @@ cdef extern from "slots/sn_slots.h" nogil:
     void sn_slot_abort(sn_slot *slot)
     uint32_t sn_slot_state(const sn_slot *slot)
     uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot *slot)
+    uint32_t sn_slot_length(const sn_segment *segment, const sn_slot *slot)
 
 
 cdef extern from "store/sn_distrust.h" nogil:

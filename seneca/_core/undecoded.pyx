@@ -18,7 +18,7 @@ from seneca._core.pool cimport (
     sn_batch_item_was_fetched,
     sn_pool_scratch,
 )
-from seneca._core.segment cimport SN_ENCODED, sn_segment, sn_slot, sn_slot_payload
+from seneca._core.segment cimport SN_ENCODED, sn_segment, sn_slot, sn_slot_length, sn_slot_payload
 
 __all__ = ["abandon", "distrust", "encoded", "finish", "finish_sound", "undecoded"]
 
@@ -52,7 +52,9 @@ def encoded(Batch batch not None, uint32_t position):
         batch.stream.open()
         segment = batch.handle.context.segment
         source = &segment.slots[place.item.source_slot]  # held until the place is settled
-        return PyBytes_FromStringAndSize(<char *>sn_slot_payload(segment, source), source.length)
+        return PyBytes_FromStringAndSize(
+            <char *>sn_slot_payload(segment, source), sn_slot_length(segment, source)
+        )
 
 
 def distrust(Batch batch not None, uint32_t position):

@@ -46,10 +46,10 @@ static double value_of(const sn_tiff *file, const sn_tiff_entry *entry)
 static uint32_t from_xmp(const uint8_t *xmp, size_t length)
 {
     static const char name[] = "tiff:Orientation";
+    if (length == 0)
+        return 1; /* there may be no memory */
     const uint8_t *end = xmp + length, *at = xmp;
 
-    if (length == 0)
-        return 1;
     while ((at = memmem(at, (size_t)(end - at), name, sizeof name - 1)) != NULL) {
         at += sizeof name - 1;
         size_t mark = end - at >= 2 && memcmp(at, "=\"", 2) == 0 ? 2 : end - at >= 1 && *at == '>';

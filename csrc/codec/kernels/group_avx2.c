@@ -228,6 +228,7 @@ AVX2 static bool put(const int16_t (*blocks)[SN_BLOCK], size_t n, const sn_dequa
 {
     const __m256i places = _mm256_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13);
     uint32_t ways[SN_BLOCKS_AT_ONCE * SN_GROUPS + 8]; /* of the groups that are there, of all blocks */
+    const int16_t *coefficients = (const int16_t *)blocks; /* of all blocks */
     bit_writer fields = {to->fields, 0, 0};
     __m128i beyond = _mm_setzero_si128();
     uint8_t *next_mask = to->masks;
@@ -251,7 +252,7 @@ AVX2 static bool put(const int16_t (*blocks)[SN_BLOCK], size_t n, const sn_dequa
     for (size_t k = 0; k < n_groups; k++) { /* no branch depends on the picture but for wide groups, which are rare */
         uint32_t way = ways[k], which = way >> LANES_AT & 511, bits = way >> BITS_AT & 63;
         const packing *as = &packings[way >> PACKING_AT & 15];
-        const int16_t *from = blocks[0] + 4 * (way & 1023);
+        const int16_t *from = coefficients + 4 * (way & 1023);
         __m128i lanes = _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd((const double *)from), (const double *)(from + 8)));
 
         lanes = _mm_shuffle_epi8(lanes, _mm_load_si128((const __m128i *)gather[which]));

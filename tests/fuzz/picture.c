@@ -1,0 +1,47 @@
+#include "picture.h"
+
+#include "check.h"
+#include "every_call.h"
+#include "plans.h"
+
+static sn_plan plans[N_PLANS];
+static sn_codec *codec;
+
+void picture_begin(void)
+{
+    plans_make(plans);
+    codec = sn_codec_new(EVERY_CALL_PIXELS);
+    CHECK(codec);
+}
+
+/* What was recoded is drawn, unless the plan's operations cannot be. */
+static void recode(const sn_plan *plan, picture_file file)
+{
+    sn_recoded_payload payload = {.room = sn_codec_most_recoded(file.length)};
+    sn_view view;
+
+    payload.bytes = malloc(payload.room + 1);
+    CHECK(payload.bytes);
+    if (sn_codec_recode(codec, file.bytes, file.length, &payload) == 0) {
+        void *tight = malloc(payload.length);
+        CHECK(tight && payload.length <= payload.room);
+        memcpy(tight, payload.bytes, payload.length);
+        CHECK_EQUAL(sn_codec_decode_recoded(codec, plan, tight, payload.length, &view), 0, "%s",
+                    sn_codec_message(codec));
+        free(tight);
+    }
+    free(payload.bytes);
+}
+
+void picture_one(const uint8_t *bytes, size_t length)
+{
+    uint8_t number = fuzz_byte(&bytes, &length);
+    const sn_plan *plan = &plans[number % N_PLANS];
+    picture_file file = {(uint8_t *)bytes, length};
+    sn_rng rng;
+
+    sn_rng_start(&rng, 1, 0, 0, number, SN_STREAM_CHOOSE);
+    every_call(codec, plan, file, 1, number, &rng);
+    if (number >= 128)
+        recode(plan, file);
+}
