@@ -198,7 +198,8 @@ $(DOCS)/.built: $(BUILT) constraints-docs.txt
 # there is linked to all of them. -Wno-tsan: the fences of sn_lock_enter() stand beside the kernel's
 # lock, which tests/c/tsan.c declares to the sanitizer.
 ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-FUZZ := -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=null,alignment -fno-sanitize-recover=all
+# Clang does not say so itself, and would write null and alignment as edges, of which libFuzzer knows nothing to learn.
+FUZZ := -D__SANITIZE_ADDRESS__ -O2 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=null,alignment -fno-sanitize-recover=all
 TSAN := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan
 
 # Where the header of a format is missing, Pillow decodes it, or soundfile; without that of libdeflate libpng inflates.

@@ -214,7 +214,7 @@ static void mend_png(picture_file file)
     }
 }
 
-static void mend(picture_file file)
+void picture_mend(picture_file file)
 {
     if (file.length > SIGNATURE_BYTES && memcmp(file.bytes, "\x89PNG", 4) == 0)
         mend_png(file);
@@ -265,7 +265,7 @@ picture_file picture_damaged(picture_file whole, sn_rng *rng)
     while (blows--)
         strike(&roomy, rng);
     if (sn_rng_below(rng, 4))
-        mend(roomy);
+        picture_mend(roomy);
     tight = with_room(roomy.length);
     memcpy(tight.bytes, roomy.bytes, roomy.length);
     picture_free(&roomy);

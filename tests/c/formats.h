@@ -18,4 +18,7 @@ picture_file webp_make(uint32_t height, uint32_t width, sn_rng *rng);
  * checksums are made to fit again, so that what lies behind them is reached. */
 picture_file picture_damaged(picture_file whole, sn_rng *rng);
 
+/* Make them fit, in place. */
+void picture_mend(picture_file file);
+
 #endif

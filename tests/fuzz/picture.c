@@ -2,7 +2,11 @@
 
 #include "check.h"
 #include "every_call.h"
+#include "formats.h"
 #include "plans.h"
+
+#define IS_MENDED 64u /* lengths and checksums are made to fit, so that what lies behind them is reached */
+#define IS_RECODED 128u
 
 static sn_plan plans[N_PLANS];
 static sn_codec *codec;
@@ -37,11 +41,17 @@ void picture_one(const uint8_t *bytes, size_t length)
 {
     uint8_t number = fuzz_byte(&bytes, &length);
     const sn_plan *plan = &plans[number % N_PLANS];
-    picture_file file = {(uint8_t *)bytes, length};
+    picture_file file = {malloc(length), length};
     sn_rng rng;
 
+    CHECK(length == 0 || file.bytes);
+    if (length)
+        memcpy(file.bytes, bytes, length);
+    if (number & IS_MENDED)
+        picture_mend(file);
     sn_rng_start(&rng, 1, 0, 0, number, SN_STREAM_CHOOSE);
     every_call(codec, plan, file, 1, number, &rng);
-    if (number >= 128)
+    if (number & IS_RECODED)
         recode(plan, file);
+    picture_free(&file);
 }
