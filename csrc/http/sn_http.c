@@ -395,7 +395,8 @@ int sn_http_add(sn_http *self, const sn_http_request *request)
 /* The result of a request that libcurl has ended like this. */
 static int judged(const transfer *self, int ended)
 {
-    if (self->answer.status && !is_wanted(self))
+    /* "HTTP/200 OK" is an answer without a status to some libcurls. */
+    if ((self->answer.status || ended == DONE) && !is_wanted(self))
         return -EPROTO;
     if (ended == LATE)
         return -ETIMEDOUT;

@@ -146,6 +146,8 @@ static int answer(int fd, const question *asked, sn_rng *rng)
         status = 403;
     } else if (is(how, "moved")) {
         status = 301;
+    } else if (is(how, "without_status")) {
+        status = 200;
     }
     for (unsigned long long i = 0; i < sent; i++)
         body[i] = (char)byte_at(first + i);
@@ -157,6 +159,10 @@ static int answer(int fd, const question *asked, sn_rng *rng)
     n += is(how, "chunked")
              ? snprintf(head + n, sizeof head - (size_t)n, "Transfer-Encoding: chunked\r\n\r\n%llx\r\n", length)
              : snprintf(head + n, sizeof head - (size_t)n, "Content-Length: %llu\r\n\r\n", length);
+    if (is(how, "without_status")) { /* HTTP/200 As asked */
+        memmove(head + 5, head + 9, (size_t)n - 9);
+        n -= 4;
+    }
     size_t head_length = is(how, "spoilt") ? spoil(rng, head, (size_t)n) : (size_t)n;
     int rc = 0;
     if (is(how, "rubbish"))
@@ -298,6 +304,17 @@ static void check_answers(sn_http *http)
     }
 }
 
+/* Fuzzing found that libcurl 7.88 says of such an answer that its status is 0, and that all is well. */
+static void check_without_status(sn_http *http)
+{
+    outcome got = {0};
+
+    begin(http, &got, "without_status", 1000, 50000);
+    await(http, &got);
+    CHECK_EQUAL(got.ended, 1, "an answer without a status");
+    CHECK(got.rc == -EPROTO || got.rc == -EIO);
+}
+
 /* A server that sends all of a large object, or refuses at any length, is not listened to until it is late. */
 static void check_endless(sn_http *http)
 {
@@ -400,6 +417,7 @@ int main(int argc, char **argv)
         return 0;
     }
     check_answers(http);
+    check_without_status(http);
     check_endless(http);
     check_late(http);
     check_many(http, &rng);

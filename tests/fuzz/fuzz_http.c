@@ -86,11 +86,17 @@ picture_file fuzz_seed(uint32_t number, sn_rng *rng)
         "HTTP/1.0 200 OK\r\n\r\n",
         "HTTP/1.1 206 Partial\r\nContent-Range: bytes 11-30/100\r\nContent-Length: 20\r\nConnection: close\r\n\r\n"};
     static const char body[] = "01234567890123456789\r\n0\r\n\r\n";
-    uint8_t said[1024], how = (uint8_t)(number * 9 + 4 + 32);
+    uint8_t said[2048], how = (uint8_t)(number * 9 + 4 + 32);
     size_t at = 0;
 
     for (uint32_t i = 0; i < 2; i++) {
+        char longer[512];
         const char *head = heads[(number + i * sn_rng_below(rng, 8)) % 8];
+        if (number % 8 >= 6) { /* a value that is as long as may be, or longer */
+            snprintf(longer, sizeof longer, "HTTP/1.1 200 OK\r\n%s: %0*u\r\nContent-Length: 20\r\n\r\n",
+                     number % 2 ? "ETag" : "Content-Range", SN_HTTP_TEXT - 4 + (int)sn_rng_below(rng, 8), number);
+            head = longer;
+        }
         size_t n = strlen(head), of_body = number % 8 == 2 ? sizeof body - 1 : 20;
         said[at] = (uint8_t)(n + of_body);
         said[at + 1] = (uint8_t)((n + of_body) >> 8);

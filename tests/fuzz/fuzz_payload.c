@@ -5,8 +5,8 @@
  *   form | plan | kept form, staged | granules | the records' lengths, sizes and places | bytes --> served.h
  */
 #include "check.h"
-#include "codec/sn_codec.h"
 #include "fuzz.h"
+#include "recoded_files.h"
 #include "served.h"
 
 #define HEADER 20
@@ -54,30 +54,6 @@ void fuzz_one(const uint8_t *bytes, size_t length)
     served_prepare(&sample);
 }
 
-static picture_file jpeg(uint32_t number, sn_rng *rng)
-{
-    picture_kind kind = {
-        .height = 8 + number, .width = 20, .colour = PICTURE_YCC, .across = 1, .down = 1, .quality = 40};
-
-    kind.across = kind.down = 1 + number % 2;
-    kind.progressive = number % 8 == 1;
-    return picture_make(&kind, rng);
-}
-
-static picture_file recoded(uint32_t number, sn_rng *rng)
-{
-    picture_file file = jpeg(number, rng);
-    sn_codec *codec = sn_codec_new(0);
-    sn_recoded_payload payload = {.room = 2 * file.length + 1000};
-
-    payload.bytes = malloc(payload.room);
-    CHECK(codec && payload.bytes);
-    CHECK_EQUAL(sn_codec_recode(codec, file.bytes, file.length, &payload), 0, "file %u", number);
-    picture_free(&file);
-    sn_codec_free(codec);
-    return (picture_file){payload.bytes, payload.length};
-}
-
 static picture_file noise(size_t length, sn_rng *rng)
 {
     picture_file made = {malloc(length), length};
@@ -97,9 +73,9 @@ picture_file fuzz_seed(uint32_t number, sn_rng *rng)
     h.form = (uint8_t)(number % 4);
     enum sn_form form = SN_ENCODED + h.form;
     if (form == SN_ENCODED)
-        file = jpeg(number % 16, rng);
+        file = recodable_file(number % 16, rng);
     else if (form == SN_RECODED)
-        file = recoded(number % 16, rng);
+        file = recoded_file(number % 16, rng);
     else
         file = noise(form == SN_DECODED ? (size_t)(h.plan < N_PLANS ? 3 : 4) * h.height * h.width : 64, rng);
     h.length = form == SN_AUGMENTED ? served_copy_bytes(h.plan % SERVED_PLANS) : (uint32_t)file.length;

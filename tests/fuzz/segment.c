@@ -16,6 +16,8 @@
 #define MOST_SEED_EDITS 6
 #define PATIENCE_MS 5000
 
+_Static_assert(sizeof(sn_row) == sizeof(sn_slot), "an edit goes from record to record");
+
 world segment_world;
 
 static region regions[RECORDS_MOST];
@@ -99,14 +101,9 @@ void segment_begin(void)
     file_blocks = file.st_blocks;
 }
 
-static void edit(const uint8_t *bytes)
+static void edit_word(uint32_t *word, uint32_t words, uint32_t at, uint8_t what, uint32_t value)
 {
-    const region *r = &regions[bytes[0] % n_regions];
-    uint32_t words = (uint32_t)(r->bytes / 4), at = (bytes[2] | (uint32_t)bytes[3] << 8) % words, value;
-    uint32_t *word = (uint32_t *)(void *)((uint8_t *)handle(0)->head + r->at);
-
-    memcpy(&value, bytes + 4, sizeof value);
-    switch (bytes[1] % 4) {
+    switch (what % 4) {
     case 0:
         word[at] = value;
         break;
@@ -120,6 +117,20 @@ static void edit(const uint8_t *bytes)
         for (uint32_t i = at; i < words && i - at <= value % (SN_GRANULE / 4); i++)
             word[i] = 0;
     }
+}
+
+static void edit(const uint8_t *bytes)
+{
+    const region *r = &regions[bytes[0] % n_regions];
+    uint32_t words = (uint32_t)(r->bytes / 4), at = (bytes[2] | (uint32_t)bytes[3] << 8) % words, value;
+    uint32_t *word = (uint32_t *)(void *)((uint8_t *)handle(0)->head + r->at);
+    int is_of_all = (bytes[1] & 4) != 0 && bytes[1] % 4 < 2;
+
+    memcpy(&value, bytes + 4, sizeof value);
+    do { /* of all records from there on: a row and a slot have as many words */
+        edit_word(word, words, at, bytes[1], value);
+        at += sizeof(sn_slot) / 4;
+    } while (is_of_all && at < words);
 }
 
 void segment_edit(const uint8_t *bytes, size_t length)
@@ -190,7 +201,7 @@ picture_file segment_seed(const uint8_t *header, size_t length, uint32_t number,
         uint8_t *bytes = edits.bytes + i * SEGMENT_EDIT;
         uint32_t value = sn_rng_below(rng, 3) ? sn_rng_below(rng, 70) : sn_rng_u32(rng);
         bytes[0] = (uint8_t)(number + i);
-        bytes[1] = (uint8_t)sn_rng_below(rng, 4);
+        bytes[1] = (uint8_t)sn_rng_below(rng, 8);
         bytes[2] = (uint8_t)sn_rng_below(rng, 256);
         bytes[3] = (uint8_t)sn_rng_below(rng, 4);
         memcpy(bytes + 4, &value, sizeof value);

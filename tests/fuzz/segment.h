@@ -6,7 +6,8 @@
  * It is crash_world.h's: two processes of two jobs are attached, in the middle of epochs. Their members do not draw any
  * more; the rows and claims of these are there still.
  *
- * An edit has 8 bytes: the kind of record, what is done, a word's place (2 bytes), a number (4 bytes), the lowest first.
+ * An edit has 8 bytes: the kind of record, what is done, a word's place (2 bytes), a number (4 bytes), the lowest first. It
+ * may go for that word in all records from there on.
  *
  * Lives in   the target, and a file in /dev/shm.
  * Callers    one thread.
