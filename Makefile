@@ -106,6 +106,13 @@ fuzz:                    ## coverage-guided fuzzing by clang's libFuzzer, each t
 fuzz-keep:               ## keep what `make fuzz` has found, minimised, in tests/fuzz/corpus
 	@$(PYTHON) tests/fuzz/run.py --keep $(TARGETS)
 
+coverage:                ## which lines and branches of csrc/ the tests in C run
+	@mkdir -p build/coverage
+	@find build/coverage -name '*.gcda' -delete
+	@env $(COVERAGE_SIZES) $(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="-O0 -g -DSN_COVERAGE" C_CSRC_FLAGS=--coverage \
+	    C_LIBRARIES="$(C_LIBRARIES) --coverage"
+	@$(PYTHON) tests/c/coverage.py build/coverage
+
 FORMATTED_C := $(shell find csrc tests bench -name '*.[ch]')
 
 format: $(READY)         ## write Python and C as ruff and clang-format do
@@ -246,6 +253,7 @@ c-fuzz: $(patsubst tests/fuzz/%.c,$(C_FOLDER)/%,$(wildcard tests/fuzz/fuzz_*.c))
 # A line for each goes to LOG.
 DEATH_SIZES ?= PAIRS=all STATES=20000 KILLS=2000 FLIPS=1000
 SOAK_SIZES ?= PAIRS=2000 STATES=20000 KILLS=5000 FLIPS=500
+COVERAGE_SIZES ?= PAIRS=300 STATES=1500 KILLS=200 FLIPS=200
 MINUTES ?= 10
 LOG ?= /dev/null
 c-deaths: $(DEATHS:%=$(C_FOLDER)/%)
