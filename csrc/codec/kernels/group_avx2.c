@@ -227,7 +227,7 @@ AVX2 static INLINE __m256i ways_of(uint64_t of_masks, __m256i largest)
 AVX2 static bool put(const int16_t (*blocks)[SN_BLOCK], size_t n, const sn_dequantiser *by, sn_put_groups *to)
 {
     const __m256i places = _mm256_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13);
-    uint32_t ways[SN_BLOCKS_AT_ONCE * SN_GROUPS + 8]; /* of the groups that are there, of all blocks */
+    uint32_t ways[SN_BLOCKS_AT_ONCE * SN_GROUPS + 8];      /* of the groups that are there, of all blocks */
     const int16_t *coefficients = (const int16_t *)blocks; /* of all blocks */
     bit_writer fields = {to->fields, 0, 0};
     __m128i beyond = _mm_setzero_si128();
