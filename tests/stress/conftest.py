@@ -1,12 +1,21 @@
 """Fixtures of the stress tests."""
 
+import ctypes
 import os
 import secrets
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import simplejpeg
+import torch
 from job_processes import Host
+from sizes import size
+
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+CHECK_EVERY_S = size(0.5, 5.0)  # which is torch's own
+EXITED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 @pytest.fixture
@@ -14,6 +23,33 @@ def host(tmp_path):
     host = Host(tmp_path)
     yield host
     host.close()
+
+
+class Children:
+    """The processes that this one has begun, and those that they have left behind."""
+
+    def find(self):
+        pids = set()
+        for thread in Path("/proc/self/task").iterdir():
+            pids |= set(map(int, (thread / "children").read_text().split()))
+        return {pid for pid in pids if os.waitid(os.P_PID, pid, EXITED) is None}
+
+    def assert_leave(self, before):
+        """The workers of what was killed leave, too."""
+        deadline = time.monotonic() + 60
+        while left := self.find() - before:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def children(monkeypatch):
+    """The children of this process. At the small size torch's workers check often whether their job is there."""
+    monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", CHECK_EVERY_S)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    yield Children()
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 
 @pytest.fixture

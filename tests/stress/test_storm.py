@@ -3,16 +3,13 @@
 SENECA_TEST_KILLS says how many are killed in each storm.
 """
 
-import ctypes
 import os
 import random
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from job_processes import TIME_OUT_S, Host
 from sizes import size
 from subjects_of_storms import SAMPLES, SUBJECTS, Levels
@@ -23,9 +20,6 @@ from seneca.audit.check import check
 KILLS = int(os.environ.get("SENECA_TEST_KILLS") or size(3, 15))
 JOBS = 4
 BATCH = 8
-PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-CHECK_EVERY_S = size(0.5, 5.0)  # which is torch's own
-EXITED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 ALL_FORMS = "20-40-20-20"
 
 
@@ -56,34 +50,6 @@ def whole_epochs(job):
     return sum(sum(map(len, batches)) == SAMPLES for batches in epochs.values())
 
 
-@pytest.fixture
-def children(monkeypatch):
-    """Gives the processes that this one has begun, and those that they have left behind.
-
-    At the small size torch's workers check often whether their job is there.
-    """
-    monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", CHECK_EVERY_S)
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-
-    def find():
-        pids = set()
-        for thread in Path("/proc/self/task").iterdir():
-            pids |= set(map(int, (thread / "children").read_text().split()))
-        return {pid for pid in pids if os.waitid(os.P_PID, pid, EXITED) is None}
-
-    yield find
-    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
-
-
-def assert_leave(children, before):
-    """The workers of what was killed leave, too."""
-    deadline = time.monotonic() + 60
-    while left := children() - before:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.02)
-
-
 def is_amid_an_epoch(job):
     delivered = job.delivered()
     return bool(delivered) and len(np.concatenate(delivered[max(delivered)])) < SAMPLES
@@ -103,7 +69,7 @@ def is_amid_an_epoch(job):
     ids=["whole items", "all forms", "pairs", "boxes", "sounds", "torch's workers"],
 )
 def test_a_storm_of_kills(host: Host, seed, monkeypatch, children, kind, options):
-    before = children()
+    before = children.find()
     subject = SUBJECTS[kind]
     (host.folder / "data").mkdir()
     dataset = subject.open(host.folder / "data")
@@ -138,7 +104,7 @@ def test_a_storm_of_kills(host: Host, seed, monkeypatch, children, kind, options
     assert report.epochs >= whole
     assert options.get("split") != ALL_FORMS or report.served["recoded"] > 0
     assert kind == "any items" or report.checked[2] > 0
-    assert_leave(children, before)
+    children.assert_leave(before)
     assert host.segments() == []
 
 
@@ -150,10 +116,10 @@ def kill_the_job(worker):
 
 
 def test_a_worker_whose_job_is_killed_while_it_begins_leaves(host: Host, children):
-    before = children()
+    before = children.find()
 
     def work(log):
         next(iter(seneca.DataLoader(Levels(), BATCH, num_workers=1, cache=None, worker_init_fn=kill_the_job)))
 
     assert host.start(work).wait() == -signal.SIGKILL
-    assert_leave(children, before)
+    children.assert_leave(before)
