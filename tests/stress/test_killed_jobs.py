@@ -24,7 +24,7 @@ LONGEST_S = 0.06  # from a job's first batch until it is killed: some epochs
 
 THREADS = {"num_workers": 2, "cache_bytes": "1MiB", "split": "20-40-20-20"}
 ALONE = {"num_workers": 0, "cache_bytes": "256KiB", "split": "0-0-100"}
-WORKERS = {"num_workers": 1, "cache_bytes": "1MiB"}
+WORKERS = {"num_workers": 1, "cache_bytes": "1MiB", "multiprocessing_context": "fork"}
 SERVED = {**WORKERS, "multiprocessing_context": "forkserver"}
 # How the jobs begin, what they load, how, their share of the kills, and how many there are at a time. Where each
 # imports torch, all of that is small.
@@ -32,9 +32,9 @@ STORMS = {
     "threads": ("fork", "pictures", THREADS, 0.45, 3),
     "no threads": ("fork", "pictures", ALONE, 0.2, 3),
     "torch's workers": ("fork", "any items", WORKERS, 0.2, 3),
-    "forkserver": ("forkserver", "any items", WORKERS, 0.13, 3),
-    "spawn": ("spawn", "any items", WORKERS, 0.01, 1),
-    "workers of a forkserver": ("fork", "any items", SERVED, 0.01, 1),
+    "forkserver": ("forkserver", "any items", WORKERS, 0.14, 3),
+    "spawn": ("spawn", "any items", WORKERS, 0.005, 1),
+    "workers of a forkserver": ("fork", "any items", SERVED, 0.005, 1),
 }
 
 
