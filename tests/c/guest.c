@@ -138,7 +138,7 @@ static void compare_digests(guest *g)
 
     for (uint32_t own = 0; own < 2; own++) {
         int rc = sn_digests_open(&digests, 77 + own * (1 + g->job % 4), SN_DECODED, "uint8 [3, 4]");
-        CHECK(rc == 0 || rc == SN_BUSY || g->is_damaged);
+        CHECK(rc == 0 || rc == SN_BUSY || rc == SN_E_RECORDS || g->is_damaged);
         for (uint32_t sample = 0; rc == 0 && sample < 4; sample++)
             sn_digests_meet(&digests, sample, sn_mix64(sample), 1, 0);
     }
