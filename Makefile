@@ -221,8 +221,8 @@ C_LIBRARIES := -ljpeg $(if $(HAS_PNG:no=),-lpng -lz) $(HAS_WEBP:yes=-lwebp) $(HA
                $(HAS_SNDFILE:yes=-lsndfile) -lpthread -ldl -lm -lrt
 
 C_FOLDER := build/$(FLAVOUR)
-# Those that kill processes: ThreadSanitizer keeps state that a child without its threads cannot have.
-DEATHS := test_crash test_crash_points test_kills test_flipped_words
+# Those whose children do the work: ThreadSanitizer keeps state that a child without its threads cannot have.
+DEATHS := test_crash test_crash_points test_kills test_flipped_words test_failing_calls test_small_shm test_liveness
 C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(filter-out $(if $(filter tsan,$(FLAVOUR)),$(DEATHS:%=tests/c/%.c)), \
              $(wildcard tests/c/test_*.c)))
 C_SHARED := $(filter-out tests/c/test_%,$(C_SOURCES) $(wildcard tests/c/*.c))
@@ -251,9 +251,9 @@ c-fuzz: $(patsubst tests/fuzz/%.c,$(C_FOLDER)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 # Each reads its size from its environment. DEATH_SIZES are enough for each to come to everything that it tests.
 # A line for each goes to LOG.
-DEATH_SIZES ?= PAIRS=all STATES=20000 KILLS=2000 FLIPS=1000
-SOAK_SIZES ?= PAIRS=2000 STATES=20000 KILLS=5000 FLIPS=500
-COVERAGE_SIZES ?= PAIRS=300 STATES=1500 KILLS=200 FLIPS=200
+DEATH_SIZES ?= PAIRS=all STATES=20000 KILLS=2000 FLIPS=1000 ERRORS=all RUNS=1000 TRIALS=10000
+SOAK_SIZES ?= PAIRS=2000 STATES=20000 KILLS=5000 FLIPS=500 ERRORS=all RUNS=5000 TRIALS=20000
+COVERAGE_SIZES ?= PAIRS=300 STATES=1500 KILLS=200 FLIPS=200 ERRORS=all RUNS=100 TRIALS=500
 MINUTES ?= 10
 LOG ?= /dev/null
 c-deaths: $(DEATHS:%=$(C_FOLDER)/%)
