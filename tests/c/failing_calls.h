@@ -36,6 +36,7 @@ enum failing_kind { FAILING_CALLS, FAILING_MEMORY };
 typedef struct {
     uint32_t descriptors, of_files; /* of_files: mappings of the segment's file */
     uint64_t mapped_bytes;          /* without the heap, which keeps what was freed; 0 under AddressSanitizer */
+    int64_t allocations;
 } failing_held;
 
 static int armed;
@@ -44,6 +45,7 @@ static uint32_t first, n_times, calls, failed;
 static int failure;
 static const char *first_name;
 static uint64_t slept_ns;
+static int64_t allocations;
 
 /* Fail so many calls of this kind in a row, from the n-th on. */
 static void failing_arm(enum failing_kind kind, uint32_t n, uint32_t times, int error)
@@ -222,28 +224,44 @@ static void *next_of(const char *name)
     if (!next || fails(FAILING_MEMORY, name))                                                                          \
         return NULL;
 
+static void *counted(void *made)
+{
+    allocations += made != NULL;
+    return made;
+}
+
 void *malloc(size_t bytes)
 {
     NEXT(void *(size_t), "malloc")
-    return next(bytes);
+    return counted(next(bytes));
 }
 
 void *calloc(size_t n, size_t bytes)
 {
     NEXT(void *(size_t, size_t), "calloc")
-    return next(n, bytes);
+    return counted(next(n, bytes));
 }
 
 void *realloc(void *old, size_t bytes)
 {
     NEXT(void *(void *, size_t), "realloc")
-    return next(old, bytes);
+    return old ? next(old, bytes) : counted(next(old, bytes));
+}
+
+void free(void *old)
+{
+    static void (*next)(void *);
+
+    if (!next)
+        next = (void (*)(void *))next_of("free");
+    allocations -= old != NULL;
+    next(old);
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes)
 {
     NEXT(void *(size_t, size_t), "aligned_alloc")
-    return next(alignment, bytes);
+    return counted(next(alignment, bytes));
 }
 
 int posix_memalign(void **out, size_t alignment, size_t bytes)
@@ -268,7 +286,7 @@ static uint32_t count_descriptors(void)
 
 static failing_held failing_look(const char *file)
 {
-    failing_held held = {.descriptors = count_descriptors()};
+    failing_held held = {.descriptors = count_descriptors(), .allocations = allocations};
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[1024];
 

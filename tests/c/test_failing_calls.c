@@ -325,6 +325,7 @@ static void run(const scenario *one, enum failing_kind kind, uint32_t n, uint32_
     CHECK_EQUAL(after.descriptors, before.descriptors, "descriptors");
     CHECK_EQUAL(after.of_files, before.of_files, "mappings of the segment");
     CHECK_EQUAL(after.mapped_bytes, before.mapped_bytes, "bytes of mappings");
+    CHECK_EQUAL(after.allocations, before.allocations, "allocations");
     first_name = NULL;
     if (one->act != do_read) {
         n_failed = 0;

@@ -263,6 +263,62 @@ BUGS = [
         "slot == SN_NONE || segment->head",
         "test_flipped_words",
     ),
+    Bug(
+        "a descriptor that is left where mapping fails",
+        "shm/sn_segment.c",
+        "    close(fd);\n    if (rc != 0)\n        return rc;\n    madvise(",
+        "    if (rc != 0)\n        return rc;\n    close(fd);\n    madvise(",
+        "test_failing_calls",
+    ),
+    Bug(
+        "a handle that is left where joining fails",
+        "store/sn_join.c",
+        "out:\n    sn_segment_close(segment);\n",
+        "out:\n",
+        "test_failing_calls",
+    ),
+    Bug(
+        "memory that is not asked after",
+        "pool/sn_batch.c",
+        "!batch->places || !batch->copies",
+        "!batch->copies",
+        "test_failing_calls",
+    ),
+    Bug(
+        "memory of offers that is lost",
+        "pool/sn_batch.c",
+        "    free(offers->copies);\n",
+        "",
+        "test_failing_calls",
+    ),
+    Bug(
+        "row areas that have no memory",
+        "shm/sn_segment.c",
+        "    int rc = reserve(segment->fd, at, bytes, NULL, NULL);\n",
+        "    int rc = 0;\n",
+        "test_small_shm",
+    ),
+    Bug(
+        "granules that have no memory",
+        "shm/sn_segment.c",
+        "    return reserve(segment->fd, granule_at(segment, from), (uint64_t)(to - from) * SN_GRANULE, NULL, NULL);\n",
+        "    return to < from;\n",
+        "test_small_shm",
+    ),
+    Bug(
+        "a child that keeps its parent's rows",
+        "shm/sn_segment.c",
+        "        if (segment->fd >= 0)\n            close(segment->fd);\n",
+        "",
+        "test_liveness",
+    ),
+    Bug(
+        "life by the numbers of processes",
+        "shm/sn_lock.c",
+        "    return sn_row_is_own(segment, row) || is_locked(segment->fd, 1 + row, 1);\n",
+        "    extern int kill(int, int);\n    return sn_row_is_own(segment, row) || !kill(segment->rows[row].pid, 0);\n",
+        "test_liveness",
+    ),
 ]
 
 
