@@ -347,11 +347,12 @@ int main(int argc, char **argv)
             die(&places[i], 0, 0);
     look();
     guest_leave(&observer);
-    printf("test_liveness: %u events, after which %u processes were judged; %u died, %u of these as zombies, %u with the "
-           "lock, %u survived by children, %u whose numbers others got; %u stops, %u of these with the lock; %u in pid "
-           "namespaces\n",
-           wanted, compared, died, died_as_zombies, died_with_lock, survived_by_children, reused, stopped,
-           stopped_with_lock, apart);
+    printf(
+        "test_liveness: %u events, after which %u processes were judged; %u died, %u of these as zombies, %u with the "
+        "lock, %u survived by children, %u whose numbers others got; %u stops, %u of these with the lock; %u in pid "
+        "namespaces\n",
+        wanted, compared, died, died_as_zombies, died_with_lock, survived_by_children, reused, stopped,
+        stopped_with_lock, apart);
     CHECK(died_as_zombies > 0 && died_as_zombies < died && died_with_lock > 0 && survived_by_children > 0);
     CHECK(stopped_with_lock > 0 && stopped_with_lock < stopped && compared > 0);
     return 0;

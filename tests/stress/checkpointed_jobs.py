@@ -80,7 +80,9 @@ class Training:
         resumed: Jobs that went on amid an epoch.
     """
 
-    def __init__(self, folder: Path, method: str, kind: str, options: Mapping[str, Any], dataset: Any) -> None:
+    def __init__(
+        self, folder: Path, method: str, kind: str, options: Mapping[str, Any], dataset: Any
+    ) -> None:
         folder.mkdir()
         self.folder = folder
         self.whole = self.resumed = 0
