@@ -1,4 +1,4 @@
-"""A training that survives its jobs: each logs what it is given, saves checkpoints, and may be killed anywhere.
+"""A training that survives its jobs: each logs what it gets, saves checkpoints, and may be killed anywhere.
 
 ::
 
@@ -137,7 +137,7 @@ class Training:
         assert self._job.exitcode is not None, f"{self._log} hangs"
 
     def _examine(self) -> None:
-        """Each epoch has each sample once, up to the checkpoint by the jobs before, and from there by this one.
+        """Each epoch has each sample once: until the checkpoint from the jobs before, then from this one.
 
         Nothing here is Seneca's: neither its states nor its audit are asked.
         """
@@ -164,7 +164,7 @@ class Training:
         self._forget(of_this)
 
     def _forget(self, of_this: dict[tuple[int, int], frozenset[int]]) -> None:
-        """Keep what the next job may begin with: where the checkpoint is, which this job has made or found."""
+        """Keep what the next job may begin with: where the checkpoint is that this job has made or found."""
         self._taken = {**self._taken, **of_this}
         with contextlib.suppress(FileNotFoundError):
             _, *begins = pickle.loads((self.folder / "checkpoint").read_bytes())

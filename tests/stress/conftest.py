@@ -44,7 +44,7 @@ class Children:
 
 @pytest.fixture
 def children(monkeypatch):
-    """The children of this process. At the small size torch's workers check often whether their job is there."""
+    """The children of this process. At the small size torch's workers look often for their job."""
     monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", CHECK_EVERY_S)
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0

@@ -1,5 +1,6 @@
-"""Jobs on one cache are killed one after the other, and others go on from their checkpoints: nothing is lost, nothing
-comes twice.
+"""Jobs on one cache are killed one after the other, and others go on from their checkpoints.
+
+Nothing is lost, and nothing comes twice.
 
 SENECA_TEST_JOB_KILLS says how many jobs are killed in all.
 """
@@ -26,8 +27,8 @@ THREADS = {"num_workers": 2, "cache_bytes": "1MiB", "split": "20-40-20-20"}
 ALONE = {"num_workers": 0, "cache_bytes": "256KiB", "split": "0-0-100"}
 WORKERS = {"num_workers": 1, "cache_bytes": "1MiB", "multiprocessing_context": "fork"}
 SERVED = {**WORKERS, "multiprocessing_context": "forkserver"}
-# How the jobs begin, what they load, how, their share of the kills, and how many there are at a time. Where each
-# imports torch, all of that is small.
+# How the jobs begin, what they load, how, their share of the kills, and how many there are at a time.
+# Where each imports torch, all of that is small.
 STORMS = {
     "threads": ("fork", "pictures", THREADS, 0.45, 3),
     "no threads": ("fork", "pictures", ALONE, 0.2, 3),
@@ -80,8 +81,8 @@ def test_whoever_is_killed_each_sample_comes_once(host: Host, seed, monkeypatch,
             training.close()
     resumed, whole = (sum(getattr(each, count) for each in trainings) for count in ("resumed", "whole"))
     print(
-        f"{storm}: {kills} kills in {took_s:.1f} s, {amid_work} of these after a batch; {resumed} jobs went on amid"
-        f" an epoch; {whole} whole epochs"
+        f"{storm}: {kills} kills in {took_s:.1f} s, {amid_work} of these after a batch;"
+        f" {resumed} jobs went on amid an epoch; {whole} whole epochs"
     )
     assert amid_work > 0 and whole > 0 and (resumed > 0 or kills < 10)
     children.assert_leave(before)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from sizes import size
 
+from seneca._runtime.private_files import NotPrivate
 from seneca.segments import segments
 from seneca.tuning import core_table
 from seneca.tuning.core_table import CoreNeed, CoreTable, core_table_path
@@ -212,3 +213,30 @@ def test_another_board_that_has_the_name_by_then_stays(tmp_path):
     second.close()
     third.close()
     assert os.listdir(tmp_path) == ["table-moved"]
+
+
+@pytest.mark.parametrize("name", [os.link, os.symlink], ids=["a hard link", "a symbolic link"])
+def test_a_file_of_ones_own_that_the_name_leads_to_is_unharmed(path, tmp_path, name):
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"what must not be cut off")
+    mine.chmod(0o600)
+    name(mine, path)
+    with pytest.raises(NotPrivate, match=f"{path} .*; remove it"):
+        CoreTable(path)
+    assert mine.read_bytes() == b"what must not be cut off"
+
+
+def test_rows_of_garbage_are_left_out_also_where_somebody_holds_them(path):
+    seed = int.from_bytes(os.urandom(4), "little")
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    tables = [CoreTable(path) for _ in range(4)]
+    for length in (1, core_table.ROW_BYTES - 1, 100, core_table.ROWS * core_table.ROW_BYTES, 1 << 20):
+        with open(path, "r+b") as file:
+            file.write(rng.randbytes(length))
+        assert all(table.others(group) == [] for table in tables for group in (0, 7))
+        tables[0].publish(ALL)
+        assert tables[1].others(7) == [ALL]
+    for table in tables:
+        table.close()
+    assert not os.path.exists(path)

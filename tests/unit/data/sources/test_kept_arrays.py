@@ -1,10 +1,14 @@
 """Arrays in a file: what was written is read, and what was damaged is not."""
 
+import contextlib
 import os
 import random
+import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rights import NOBODY, as_root
 
 from seneca._runtime.mounts import Mount
 from seneca.data.sources import kept_arrays
@@ -79,6 +83,48 @@ def test_a_file_that_others_could_write_is_not_read(path):
     path.chmod(0o600)
     path.parent.chmod(0o777)
     assert opened(path) is None
+
+
+def become_link(path):
+    os.symlink(path.rename(path.with_name("moved")), path)
+
+
+def become_fifo(path):
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def become_folder(path):
+    path.unlink()
+    path.mkdir(0o700)
+
+
+def become_socket(path):
+    path.unlink()
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as made:
+        made.bind(os.fspath(path.relative_to(Path.cwd())))
+
+
+@pytest.mark.parametrize(
+    "become",
+    [
+        become_link,
+        become_fifo,
+        become_folder,
+        become_socket,
+        lambda path: os.link(path, path.with_name("another")),
+        pytest.param(lambda path: os.chown(path, NOBODY, -1), marks=as_root),
+    ],
+    ids=["a link", "a FIFO", "a folder", "a socket", "two names", "another user's"],
+)
+def test_what_is_no_file_of_ones_own_is_not_read_and_nobody_waits_for_it(path, monkeypatch, become):
+    monkeypatch.chdir(path.parent)  # the path of a socket may have 107 bytes
+    digest = write(path, [b"text"])
+    become(path)
+    assert opened(path) is None and opened(path, digest=digest) is None and about_of(path) is None
+    if not path.is_dir():
+        keep(path, ABOUT, ARRAYS)
+        assert opened(path) is not None, "it is replaced, and not written to"
 
 
 def test_what_cannot_be_written_leaves_nothing(path, monkeypatch):
