@@ -62,9 +62,8 @@ static void be_member(guest *g, enum player_kind kind, uint32_t steps)
     player_open(&p, kind, kind == PLAYER_EXACT ? 0 : sn_rng_below(&g->rng, 4));
     while (steps-- && player_step(&p))
         ;
-    if (sn_rng_below(&g->rng, 2) || !g->has_retired) /* the first, so that each guest does */
+    if (sn_rng_below(&g->rng, 2))
         sn_member_retire(p.member);
-    g->has_retired = 1;
     player_close(&p);
 }
 

@@ -18,7 +18,6 @@ typedef struct {
     uint64_t seed;
     sn_rng rng;
     int is_damaged; /* see player.h */
-    int has_retired;
 } guest;
 
 /* Join the segment of this name, or make it. What sn_join() answers; SN_E_GONE is tried again. */
