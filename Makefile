@@ -109,9 +109,10 @@ fuzz-keep:               ## keep what `make fuzz` has found, minimised, in tests
 coverage:                ## which lines and branches of csrc/ the tests in C run
 	@mkdir -p build/coverage
 	@find build/coverage -name '*.gcda' -delete
-	@env $(COVERAGE_SIZES) $(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="-O0 -g -DSN_COVERAGE" C_CSRC_FLAGS=--coverage \
-	    C_LIBRARIES="$(C_LIBRARIES) --coverage"
-	@$(PYTHON) tests/c/coverage.py build/coverage
+	@failed=; \
+	env $(COVERAGE_SIZES) $(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="-O0 -g -DSN_COVERAGE" \
+	    C_CSRC_FLAGS=--coverage C_LIBRARIES="$(C_LIBRARIES) --coverage" || failed=yes; \
+	$(PYTHON) tests/c/coverage.py build/coverage && [ -z "$$failed" ]
 
 FORMATTED_C := $(shell find csrc tests bench -name '*.[ch]')
 
