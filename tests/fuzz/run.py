@@ -43,9 +43,13 @@ def fuzzer(target: str, *arguments: object, log: Path) -> int:
     """Run libFuzzer, whose output goes into the log; what it exited with."""
     command = [str(program(target)), *map(str, arguments)]
     with log.open("wb") as out:
-        return subprocess.run(
+        process = subprocess.Popen(
             command, cwd=ROOT, env={**SANITIZERS, **os.environ}, stdout=out, stderr=subprocess.STDOUT
-        ).returncode
+        )
+        code = process.wait()
+    for left in Path("/dev/shm").glob(f"test-of-seneca-{os.geteuid()}-{process.pid}-*"):
+        left.unlink()  # by a target that has crashed
+    return code
 
 
 def prepare(target: str) -> Path:

@@ -26,20 +26,22 @@ static uint64_t own_rows[WORLD_HANDLES][SN_MAX_ROWS / 64];
 static off_t file_bytes;
 static blkcnt_t file_blocks; /* that it has when all that is saved is in it */
 static char away[80];        /* where it is while its name is gone */
-static int is_away, is_cut;
+static int is_away, is_cut, is_over;
 
 /* In place of the C library's: a file that has lost its last name cannot get it back. */
 int unlink(const char *path)
 {
-    if (away[0] && strcmp(path, segment_world.path) == 0 && !is_away) {
+    if (away[0] && strcmp(path, segment_world.path) == 0 && !is_away && !is_over) {
         is_away = 1;
         return rename(path, away);
     }
     return (int)syscall(SYS_unlink, path);
 }
 
+/* Before crash_world.c takes the name away. */
 static void take_away(void)
 {
+    is_over = 1;
     if (is_away)
         syscall(SYS_unlink, away);
 }
