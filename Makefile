@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-frameworks test-packages test-c test-arm stress planted soak asan tsan asan-py fuzz \
-        fuzz-keep coverage c-tests c-deaths format lint generated bench bench-micro docs build sdist wheel clean
+        fuzz-keep coverage c-tests c-deaths job-deaths format lint generated bench bench-micro docs build sdist wheel clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -68,16 +68,17 @@ test-arm:                ## the vector code for 64-bit ARM against plain C, and 
 
 stress: $(BUILT)         ## processes that die everywhere, and storms of jobs: at most ten minutes
 	@$(MAKE) --no-print-directory c-deaths FLAVOUR=test-c C_FLAGS="-O2" SIZES="$(DEATH_SIZES)"
-	$(BIN)/python -m pytest $(AT_A_TIME) tests/stress $(ARGS)
+	SENECA_TEST_JOB_KILLS=200 $(BIN)/python -m pytest $(AT_A_TIME) tests/stress $(ARGS)
 
 planted: $(BUILT)        ## bugs that are planted in the core: each has to be found by its test
 	SENECA_TEST_PLANTED=1 $(BIN)/python -m pytest $(AT_A_TIME) tests/stress/test_planted.py $(ARGS)
 
-soak:                    ## processes that die everywhere, for MINUTES=n, with new seeds; build/soak.log has what came of it
+soak: $(BUILT)           ## processes that die everywhere, for MINUTES=n, with new seeds; build/soak.log has what came of it
 	@end=$$(($$(date +%s) + 60 * $(MINUTES))); failed=; \
 	while [ -z "$$failed" ] && [ $$(date +%s) -lt $$end ]; do \
-	    $(MAKE) --no-print-directory c-deaths FLAVOUR=test-c C_FLAGS="-O2" SIZES="$(SOAK_SIZES)" LOG=build/soak.log \
-	        SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') || failed=yes; \
+	    seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
+	    $(MAKE) --no-print-directory c-deaths job-deaths FLAVOUR=test-c C_FLAGS="-O2" SIZES="$(SOAK_SIZES)" \
+	        LOG=build/soak.log SEED=$$seed || failed=yes; \
 	done; \
 	[ -z "$$failed" ]
 
@@ -266,6 +267,16 @@ c-deaths: $(DEATHS:%=$(C_FOLDER)/%)
 	    echo "$$(date -u +%FT%TZ) commit $$commit, $$result: $$(echo "$$said" | tr '\n' ' ')" >> $(LOG); \
 	done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+# Jobs of Python that are killed and go on from their checkpoints.
+JOB_KILLS ?= 500
+job-deaths: $(BUILT)
+	@result=passed; commit=$$(git describe --always --dirty 2>/dev/null); \
+	said=$$(SENECA_TEST_JOB_KILLS=$(JOB_KILLS) SENECA_TEST_SEED=$(SEED) $(BIN)/python -m pytest -q -s \
+	    tests/stress/test_killed_jobs.py 2>&1) || { result=FAILED; echo "$$said" >&2; }; \
+	echo "$$(date -u +%FT%TZ) commit $$commit, $$result: $$(echo "$$said" | grep -o '[^.]*SENECA_TEST_SEED=[0-9]*\|.* kills in .*' | \
+	    tr '\n' ' ')" | tee -a $(LOG); \
+	[ $$result = passed ]
 
 $(C_FOLDER)/test_%: $(C_FOLDER)/tests/c/test_%.o $(C_SHARED:%.c=$(C_FOLDER)/%.o)
 	@$(CC) $(C_FLAGS) -o $@ $^ $(C_LIBRARIES)
