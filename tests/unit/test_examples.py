@@ -62,7 +62,7 @@ def test_two_jobs_of_an_example_share(script):
 def test_the_example_of_two_terminals_trains(picture_folder):
     printed = run("two_jobs.py", picture_folder)
     assert re.findall(r"epoch (\d)", printed) == ["1", "2", "3"]
-    assert "'delivered': 144" in printed
+    assert "\ndelivered             144\n" in printed
 
 
 def test_spoken_digits_come_from_a_folder_or_an_archive(tmp_path, monkeypatch, capsys):

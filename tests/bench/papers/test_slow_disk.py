@@ -35,14 +35,14 @@ class Group(Disk):
 
 def test_the_page_cache_gives_up_what_it_has_beyond_its_budget(tmp_path):
     group = Group(tmp_path, used=1000 << 20, cache=300 << 20, shmem=100 << 20)  # 200 MiB of pages
-    group._trim(50 << 20)
+    group._trim(50 << 20, ROOM_BYTES)
     assert group.limits == [850 << 20] and (group.used, group.cache) == (850 << 20, 150 << 20)
     assert int((tmp_path / "memory.limit_in_bytes").read_text()) == group.used + ROOM_BYTES
 
 
 def test_a_page_cache_within_its_budget_keeps_all(tmp_path):
     group = Group(tmp_path, used=1000 << 20, cache=300 << 20, shmem=100 << 20)
-    group._trim(200 << 20)
+    group._trim(200 << 20, ROOM_BYTES)
     assert group.limits == [] and group.cache == 300 << 20
 
 
