@@ -105,7 +105,7 @@ def test_the_first_example_of_the_readme_runs(installed):
     (example, *_) = (block for block in pages.blocks(pages.ROOT / "README.md") if block.language == "python")
     (installed.folder / "train.py").write_text(example.text)
     printed = installed.run(str(installed.programs / "python"), "train.py")
-    assert "'delivered': 24" in printed
+    assert "\ndelivered             24\n" in printed
     assert installed.python("import seneca; print(seneca.__file__)").startswith(str(installed.site))
 
 
