@@ -19,8 +19,8 @@ from subjects_of_storms import SUBJECTS
 
 import seneca
 
-KILLS = int(os.environ.get("SENECA_TEST_JOB_KILLS") or size(20, 200))
-MANY = 200  # kills, with which the last storms run too: their processes import torch
+KILLS = int(os.environ.get("SENECA_TEST_JOB_KILLS") or size(20, 60))
+MANY = 60  # kills, with which the last storms run too: their processes import torch
 FORKED = 3  # storms, the first ones, in which nothing imports torch
 BEGINS_S = 0.1  # so long at the most a job takes until its first batch, on a free core
 LONGEST_S = 0.06  # from a job's first batch until it is killed: some epochs
