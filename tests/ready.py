@@ -1,13 +1,14 @@
-"""A Python that has torch imported already, and forks itself for each script that a test runs.
+"""A Python that has imported torch and Seneca, and forks itself for each script that a test runs.
 
-To import torch takes seconds. A test that needs a process of its own, and does not test how one starts,
-runs its script here::
+These imports take seconds. A test that needs a process of its own, and does not test how one starts, runs its
+script here::
 
     test --arguments, environment, folder; stdin, stdout, stderr--> server --fork--> the script
          <------------------------------------------ process id, and its status once that is asked for
 
 A script is a ``__main__``, and the interpreter ends after it, as in a Python of its own. What it shares with
-others is the seed of hashes, and the flags of the interpreter: a test of these starts a Python.
+others is the seed of hashes, and the flags of the interpreter: a test of these starts a Python. A test of how
+Seneca is imported, or of what it reads from the environment as it is, asks for a ``fresh`` one.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class Script:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] = ".",
         start_new_session: bool = False,
+        fresh: bool = False,
         server: Server | None = None,
     ) -> None:
         """Begin it.
@@ -82,6 +84,7 @@ class Script:
             env: Its whole environment; None: that of this process.
             cwd: The folder in which it runs.
             start_new_session: It leads a session, and therefore a group, of its own.
+            fresh: Torch is imported, and Seneca is not.
             server: Of which it is a fork; None: of the one that all such scripts have.
         """
         stdin, here_writes = os.pipe()
@@ -94,7 +97,7 @@ class Script:
             "cwd": os.path.abspath(cwd),
             "session": start_new_session,
         }
-        self._server = server or _server()
+        self._server = server or _server(fresh)
         self.pid = self._server.ask(request, [stdin, stdout, self._stderr.fileno()])
         self.returncode: int | None = None
         self._end = os.pidfd_open(self.pid)
@@ -142,25 +145,32 @@ def run(
     *arguments: str | os.PathLike[str],
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] = ".",
+    fresh: bool = False,
     server: Server | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a script to its end, with an empty stdin. As :class:`Script` otherwise."""
-    script = Script(*arguments, env=env, cwd=cwd, server=server)
+    script = Script(*arguments, env=env, cwd=cwd, fresh=fresh, server=server)
     out, err = script.communicate()
     return subprocess.CompletedProcess(arguments, script.wait(), out, err)
 
 
-_servers: list[Server] = []
+_servers: dict[bool, Server] = {}
 
 
-def _server() -> Server:
-    """This process's. A fork of it begins one of its own: both would read the answers of one."""
-    if _servers and _servers[0].of != os.getpid():
-        _servers.pop().close()
+def _server(fresh: bool) -> Server:
+    """This process's. A fork of it begins its own: both would read the answers of one."""
+    if _servers and next(iter(_servers.values())).of != os.getpid():
+        _close_servers()
     if not _servers:
-        _servers.append(Server())
-        atexit.register(_servers[0].close)
-    return _servers[0]
+        atexit.register(_close_servers)
+    if fresh not in _servers:
+        _servers[fresh] = Server(modules=[] if fresh else ["seneca.loader"])
+    return _servers[fresh]
+
+
+def _close_servers() -> None:
+    while _servers:
+        _servers.popitem()[1].close()
 
 
 def _serve(asked: socket.socket) -> tuple[dict, list[int]] | None:

@@ -88,4 +88,5 @@ def run_traced(folder: Path, script: str, **environment: str) -> subprocess.Comp
     """Run ``script`` in ``folder`` as ``seneca analyze`` does."""
     (folder / "script.py").write_text(BEGIN + textwrap.dedent(script))
     (folder / "trace").mkdir()
-    return ready.run("script.py", env=environment_of_trace(folder, **environment), cwd=folder)
+    environment = environment_of_trace(folder, **environment)
+    return ready.run("script.py", env=environment, cwd=folder, fresh=True)

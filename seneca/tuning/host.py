@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import math
 import os
@@ -15,7 +16,7 @@ import numpy as np
 from seneca._runtime.cgroups import cores_allowed
 from seneca._runtime.memory import free_memory
 
-__all__ = ["cores", "fingerprint", "memory_bytes_per_s"]
+__all__ = ["cores", "fingerprint", "first_memory_bytes_per_s", "memory_bytes_per_s"]
 
 COPIED_BYTES = 32 << 20  # more than the cores' caches hold
 
@@ -94,3 +95,13 @@ def memory_bytes_per_s(threads: int, seconds: float, bytes_each: int = COPIED_BY
     if failed:
         raise failed[0]
     return sum(rates)
+
+
+@functools.cache
+def first_memory_bytes_per_s(threads: int) -> float:
+    """How many bytes a second some threads read and write, measured once in a process.
+
+    Each thread copies one array: together as much as :data:`COPIED_BYTES`. To allocate the arrays takes far
+    longer than to copy them.
+    """
+    return memory_bytes_per_s(threads, 0.0, COPIED_BYTES // threads)

@@ -51,7 +51,6 @@ def quick(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None, cache
     work = work_through(pieces[: MOST_FILES * threads], pipeline, max_pixels, threads=threads, seconds=WORK_S)
     if not work.encoded:
         raise DecodeError(f"none of {work.damaged} pictures could be decoded", pieces[-1].path)
-    copying = min(n_cores, MOST_AT_MEMORY)
     return profile_by(
         files,
         pipeline,
@@ -61,7 +60,7 @@ def quick(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None, cache
         pipeline="",
         cache_bytes=cache_bytes,
         free_memory_bytes=cache_bytes + free_memory(),  # the cache exists already
-        memory_bytes_per_s=host.memory_bytes_per_s(copying, 0.0, host.COPIED_BYTES // copying),
+        memory_bytes_per_s=host.first_memory_bytes_per_s(min(n_cores, MOST_AT_MEMORY)),
         took_s=time.perf_counter() - began,
         notes=("a quick measurement",),
     )

@@ -72,5 +72,5 @@ def test_jobs_do_not_notice_spectators(host: Host, small_pictures, seed, monkeyp
         assert_exactly_once(job, max(job.delivered()) + 1, 300, 16)
     report = check(host.folder / "audit")
     assert report.violations == []
-    assert report.served["augmented"] > report.samples / 5, "no spectator held the lock"
+    assert report.served["augmented"] > report.samples / 10, "the jobs still share"
     assert host.segments() == []

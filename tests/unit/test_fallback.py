@@ -14,7 +14,7 @@ from seneca import fallback
 
 
 def run(code, *arguments, **environment):
-    return ready.run("-c", textwrap.dedent(code), *arguments, env={**os.environ, **environment})
+    return ready.run("-c", textwrap.dedent(code), *arguments, env={**os.environ, **environment}, fresh=True)
 
 
 def test_senecas_arguments_are_taken_stored_and_without_effect():

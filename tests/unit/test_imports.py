@@ -112,7 +112,7 @@ def checkout(tmp_path_factory):
     "use", ["seneca.DataLoader", "seneca.SampleCache", "from seneca.native.iterator import NativeIterator"]
 )
 def test_the_first_use_of_a_core_that_is_not_compiled_says_what_to_do(checkout, use):
-    run = ready.run("-c", f"import seneca; print('imported'); {use}", cwd=checkout)
+    run = ready.run("-c", f"import seneca; print('imported'); {use}", cwd=checkout, fresh=True)
     assert (run.stdout, run.returncode) == ("imported\n", 1)
     said = run.stderr.splitlines()[-1]
     assert said.startswith("seneca.errors.NotBuiltError: the native core is not built for Python 3.")
@@ -149,6 +149,6 @@ def test_where_seneca_is_off_no_core_is_needed_but_for_its_transforms(checkout, 
         print(*(batch.shape for batch, _ in seneca.DataLoader(sizes, batch_size=4)))
         print(*(batch.shape for batch, _ in seneca.DataLoader(seneca.ImageFolder(folder, T.Resize((8, 8))))))
     """
-    run = ready.run("-c", code, tmp_path, cwd=checkout, env={**os.environ, "SENECA_DISABLE": "1"})
+    run = ready.run("-c", code, tmp_path, cwd=checkout, env={**os.environ, "SENECA_DISABLE": "1"}, fresh=True)
     assert run.stdout == "torch.Size([4, 2])\n", run.stderr
     assert "PlanError: seneca.transforms run in the native core, which is not built here" in run.stderr

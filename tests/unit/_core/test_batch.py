@@ -151,7 +151,7 @@ def digest():
 def test_vector_code_and_plain_code_give_the_same_bits():
     code = "import sys; sys.path.insert(0, sys.argv[1]); import test_batch as t; print(t.digest())"
     folder, environment = os.path.dirname(__file__), {**os.environ, "SENECA_SIMD": "none"}
-    plain = ready.run("-c", code, folder, env=environment)
+    plain = ready.run("-c", code, folder, env=environment, fresh=True)
     assert plain.stdout.strip() == digest(), plain.stderr
 
 

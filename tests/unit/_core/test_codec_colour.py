@@ -146,5 +146,5 @@ def digest():
 def test_vector_code_and_plain_code_give_the_same_bits():
     code = "import sys; sys.path[:0] = sys.argv[1:]; import test_codec_colour as t; print(t.digest())"
     folders = [os.path.dirname(file) for file in (__file__, replay.__file__)]
-    plain = ready.run("-c", code, *folders, env={**os.environ, "SENECA_SIMD": "none"})
+    plain = ready.run("-c", code, *folders, env={**os.environ, "SENECA_SIMD": "none"}, fresh=True)
     assert plain.stdout.strip() == digest(), plain.stderr

@@ -126,7 +126,7 @@ def test_vector_code_and_plain_code_give_the_same_bits():
     digests = set()
     for simd in ("", "none"):
         environment = {**os.environ, "SENECA_SIMD": simd}
-        done = ready.run("-c", DIGEST, os.path.dirname(__file__), env=environment)
+        done = ready.run("-c", DIGEST, os.path.dirname(__file__), env=environment, fresh=True)
         assert done.returncode == 0, done.stderr
         digests.add(done.stdout)
     assert len(digests) == 1
@@ -156,5 +156,5 @@ print("intact")
 @pytest.mark.parametrize("simd", ["", "none"])
 def test_nothing_is_read_past_the_end_of_a_picture(simd):
     """The page after the picture cannot be read: who tries is killed."""
-    done = ready.run("-c", GUARDED, os.path.dirname(__file__), env={**os.environ, "SENECA_SIMD": simd})
+    done = ready.run("-c", GUARDED, os.path.dirname(__file__), env={**os.environ, "SENECA_SIMD": simd}, fresh=True)
     assert (done.returncode, done.stdout) == (0, "intact\n"), done.stderr

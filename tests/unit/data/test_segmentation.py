@@ -91,7 +91,7 @@ def test_items_are_the_same_without_the_native_core(folders):
     made = f"seneca.SegmentationFolder({str(folders[0])!r}, {str(folders[1])!r})"
     code = f"import seneca; print(sum(map(int, {made}[2][1].getdata())))"
     environment = {**os.environ, "SENECA_DISABLE": "1"}
-    ran = ready.run("-c", code, env=environment)
+    ran = ready.run("-c", code, env=environment, fresh=True)
     assert int(ran.stdout) == int(np.asarray(dataset[2][1], np.int64).sum())
 
 

@@ -36,7 +36,7 @@ def plan_of(sampler, *, resumed=None, batch_size=4, **options):
 
 def test_planning_needs_neither_the_core_nor_a_cache():
     code = "import sys, seneca.epochs.resumable; print(*(name for name in sys.modules if 'seneca' in name))"
-    run = ready.run("-c", code)
+    run = ready.run("-c", code, fresh=True)
     assert run.returncode == 0 and "seneca.epochs.plan" in run.stdout
     assert "_core" not in run.stdout and "seneca.cache" not in run.stdout
 

@@ -24,7 +24,9 @@ def short(tmp_path, monkeypatch):
 
 @pytest.mark.small(1)
 @pytest.mark.parametrize("cores", [1, 6, 64])
-def test_a_quick_look_measures_memory_without_taking_much(picture_folder, monkeypatch, cores):
+def test_a_quick_look_measures_memory_once_without_taking_much(picture_folder, monkeypatch, request, cores):
+    host.first_memory_bytes_per_s.cache_clear()
+    request.addfinalizer(host.first_memory_bytes_per_s.cache_clear)
     real, asked = host.memory_bytes_per_s, []
 
     def measured(threads, seconds, bytes_each):
@@ -35,8 +37,9 @@ def test_a_quick_look_measures_memory_without_taking_much(picture_folder, monkey
     monkeypatch.setattr(host, "cores", lambda: cores)
     monkeypatch.setattr(host, "memory_bytes_per_s", measured)
     dataset = seneca.ImageFolder(picture_folder, T.Compose([T.RandomCrop(32)]))
-    found = quick(files_of(dataset), compile_transform(dataset.transform), None, 1 << 20)
-    assert found.memory_bytes_per_s == 123e9
+    for _ in range(2):
+        found = quick(files_of(dataset), compile_transform(dataset.transform), None, 1 << 20)
+        assert found.memory_bytes_per_s == 123e9
     [(threads, seconds, bytes_each)] = asked
     assert threads == min(cores, 8) and seconds == 0.0  # each copies once
     assert 0.9 * host.COPIED_BYTES < threads * bytes_each <= host.COPIED_BYTES
