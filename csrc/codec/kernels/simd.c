@@ -6,13 +6,16 @@
 #ifdef SN_HAVE_AVX2_CODE
 #include <cpuid.h>
 
-/* Compilers before GCC 11 do not know "f16c" in __builtin_cpu_supports(). Whether the system keeps
- * the wide registers is asked with "avx2". */
-static bool has_f16c(void)
+#define BIT_LZCNT (1u << 5)
+
+/* Compilers before GCC 11 do not know "f16c" and "lzcnt" in __builtin_cpu_supports(). Whether the system keeps the wide
+ * registers is asked with "avx2". */
+static bool has_f16c_and_lzcnt(void)
 {
     unsigned a, b, c, d;
 
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0 && __get_cpuid(0x80000001, &a, &b, &c, &d) &&
+           (c & BIT_LZCNT) != 0;
 }
 #endif
 
@@ -23,7 +26,8 @@ static bool detect(void)
     if (wanted != NULL && strcmp(wanted, "none") == 0)
         return false;
 #if defined(SN_HAVE_AVX2_CODE)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+           has_f16c_and_lzcnt();
 #elif defined(SN_HAVE_NEON_CODE)
     return true;
 #else

@@ -1,7 +1,7 @@
 /*
  * simd.h -- whether the code in vector instructions is used, asked at run time.
  *
- *   SN_HAVE_AVX2_CODE   x86-64: AVX2, FMA and F16C, which not every processor has
+ *   SN_HAVE_AVX2_CODE   x86-64: AVX2, and FMA, F16C, BMI2 and LZCNT, which came with it
  *   SN_HAVE_NEON_CODE   64-bit ARM: NEON, which is part of the baseline
  *
  * The library is built for the platform's baseline; what needs more is compiled for its own

@@ -15,6 +15,43 @@ static uint32_t number_at(const uint8_t *bytes, uint32_t n)
     return number;
 }
 
+/* Behind the headers: where the first block begins. NULL: they go on to the end. */
+static const uint8_t *first_block(const uint8_t *bytes, const uint8_t *end)
+{
+    const uint8_t *at = bytes + 4;
+
+    while (end - at > 4) {
+        bool is_last = at[0] >> 7;
+        uint32_t length = number_at(at + 1, 3);
+
+        at += 4;
+        if (length > end - at)
+            return NULL;
+        at += length;
+        if (is_last)
+            return at;
+    }
+    return NULL;
+}
+
+bool sn_flac_open_stream(sn_flac_stream *stream, const uint8_t *bytes, size_t length)
+{
+    const uint8_t *info = bytes + STREAMINFO, *end = bytes + length;
+
+    if (length < SHORTEST || memcmp(bytes, "fLaC", 4) != 0)
+        return false;
+    *stream = (sn_flac_stream){.end = end,
+                               .block = number_at(info, 2),
+                               .most_frames = number_at(info + 2, 2),
+                               .fewest = number_at(info + 4, 3),
+                               .rate = number_at(info + 10, 3) >> 4,
+                               .channels = (info[12] >> 1 & 7) + 1u,
+                               .bits = (number_at(info + 12, 2) >> 4 & 31) + 1,
+                               .frames = (uint64_t)(info[13] & 15) << 32 | number_at(info + 14, 4)};
+    stream->first = first_block(bytes, end);
+    return stream->first != NULL;
+}
+
 /* The sum of a block's header. */
 static uint32_t short_sum(const uint8_t *bytes, size_t n)
 {
@@ -46,12 +83,13 @@ static void make_sums(sn_flac_sums *sums)
     sums->are_made = true;
 }
 
-/* Whether a block ends with the sum of what is before. */
-static bool is_sound(const sn_flac_sums *sums, const uint8_t *at, const uint8_t *end)
+bool sn_flac_is_sound(sn_flac_sums *sums, const uint8_t *at, const uint8_t *end)
 {
     const uint16_t (*behind)[256] = sums->behind;
     uint32_t sum = 0;
 
+    if (!sums->are_made)
+        make_sums(sums);
     for (; end - at >= 8; at += 8) {
         sum ^= (uint32_t)at[0] << 8 | at[1];
         sum = behind[7][sum >> 8] ^ behind[6][sum & 0xFF] ^ behind[5][at[2]] ^ behind[4][at[3]] ^ behind[3][at[4]] ^
@@ -85,24 +123,44 @@ static uint32_t take_number(const uint8_t *at, uint64_t *number)
     return n;
 }
 
-/* How many frames a block has that begins at `at`, and the first of them; 0: none begins there. */
-static uint32_t open_block(const uint8_t *begin, size_t left, uint32_t block, uint64_t *first)
+/* Frames a second, as a block's header says; 0: see the stream's. */
+static uint32_t rate_of(uint32_t code, const uint8_t *at)
 {
+    static const uint32_t usual[12] = {0, 88200, 176400, 192000, 8000, 16000, 22050, 24000, 32000, 44100, 48000, 96000};
+
+    switch (code) {
+    case 12:
+        return number_at(at, 1) * 1000;
+    case 13:
+        return number_at(at, 2);
+    case 14:
+        return number_at(at, 2) * 10;
+    default:
+        return usual[code];
+    }
+}
+
+bool sn_flac_open_block(const sn_flac_stream *stream, const uint8_t *begin, sn_flac_block *block)
+{
+    static const uint8_t widths[8] = {0, 8, 12, 0, 16, 20, 24, 32};
     uint8_t at[MOST_HEADER] = {0}; /* a block of silence may be shorter */
-    uint32_t size, rate, bytes, frames = 0;
+    size_t left = (size_t)(stream->end - begin);
+    uint32_t size, rate, width, channels, n, frames = 0;
     uint64_t number;
 
     if (left < 2 || begin[0] != 0xFF || (begin[1] & 0xFE) != 0xF8)
-        return 0;
+        return false;
     memcpy(at, begin, left < MOST_HEADER ? left : MOST_HEADER);
     size = at[2] >> 4;
     rate = at[2] & 15;
+    channels = at[3] >> 4;
+    width = at[3] >> 1 & 7;
     if ((at[3] & 1) != 0 || size == 0 || rate == 15)
-        return 0;
-    bytes = take_number(at + 4, &number);
-    if (bytes == 0)
-        return 0;
-    bytes += 4;
+        return false;
+    n = take_number(at + 4, &number);
+    if (n == 0)
+        return false;
+    n += 4;
     if (size == 1)
         frames = 192;
     else if (size <= 5)
@@ -110,74 +168,84 @@ static uint32_t open_block(const uint8_t *begin, size_t left, uint32_t block, ui
     else if (size >= 8)
         frames = 256u << (size - 8);
     else
-        frames = number_at(at + bytes, size - 5) + 1;
-    bytes += size == 6 ? 1 : size == 7 ? 2 : 0;
-    bytes += rate == 12 ? 1 : rate >= 13 ? 2 : 0;
-    if (left < bytes + 3 || short_sum(at, bytes) != at[bytes])
-        return 0;
-    *first = at[1] & 1 ? number : number * block; /* blocks of one size are counted */
-    return frames;
-}
-
-/* Behind the headers: where the first block begins. NULL: they go on to the end. */
-static const uint8_t *first_block(const uint8_t *bytes, const uint8_t *end)
-{
-    const uint8_t *at = bytes + 4;
-
-    while (end - at > 4) {
-        bool is_last = at[0] >> 7;
-        uint32_t length = number_at(at + 1, 3);
-
-        at += 4;
-        if (length > end - at)
-            return NULL;
-        at += length;
-        if (is_last)
-            return at;
-    }
-    return NULL;
+        frames = number_at(at + n, size - 5) + 1;
+    n += size == 6 ? 1 : size == 7 ? 2 : 0;
+    block->is_as_stream = (rate == 0 || rate_of(rate, at + n) == stream->rate) &&
+                          (width == 0 || widths[width] == stream->bits) &&
+                          (channels < 8                   ? channels + 1
+                           : channels <= SN_FLAC_MID_SIDE ? 2
+                                                          : 0) == stream->channels;
+    n += rate == 12 ? 1 : rate >= 13 ? 2 : 0;
+    if (left < n + 3 || short_sum(at, n) != at[n])
+        return false;
+    block->samples = begin + n + 1;
+    block->frames = frames;
+    block->layout = channels < 8 ? SN_FLAC_APART : (enum sn_flac_layout)channels;
+    block->is_counted = (at[1] & 1) == 0;
+    block->first = block->is_counted ? number * stream->block : number;
+    return true;
 }
 
 /* The block behind the one at `at`, which begins with the frame `wanted`. NULL: there is none. */
-static const uint8_t *next_block(const uint8_t *at, const uint8_t *end, size_t fewest, uint32_t block, uint64_t wanted,
-                                 uint32_t *frames)
+static const uint8_t *next_block(const sn_flac_stream *stream, const uint8_t *at, uint64_t wanted, uint32_t *frames)
 {
-    at += fewest;
-    while (at < end && (at = memchr(at, 0xFF, (size_t)(end - at))) != NULL) {
-        uint64_t first;
+    size_t fewest = stream->fewest > 0 ? stream->fewest : 1;
+    sn_flac_block block;
 
-        *frames = open_block(at, (size_t)(end - at), block, &first);
-        if (*frames > 0 && first == wanted)
+    if (fewest >= (size_t)(stream->end - at))
+        return NULL;
+    at += fewest;
+    while (at < stream->end && (at = memchr(at, 0xFF, (size_t)(stream->end - at))) != NULL) {
+        if (sn_flac_open_block(stream, at, &block) && block.first == wanted) {
+            *frames = block.frames;
             return at;
+        }
         at++;
     }
     return NULL;
 }
 
-bool sn_flac_is_whole(sn_flac_sums *sums, const uint8_t *bytes, size_t length, uint64_t frames)
+bool sn_flac_find_blocks(sn_flac_sums *sums, const sn_flac_stream *stream, sn_flac_places *places)
 {
-    const uint8_t *end = bytes + length, *at, *next;
-    uint32_t block, fewest, n;
-    uint64_t done;
+    const uint8_t *at = stream->first, *next;
+    uint64_t done = 0, apart = stream->frames / SN_FLAC_PLACES + 1;
+    sn_flac_block block;
+    uint32_t n;
 
-    if (length < SHORTEST || memcmp(bytes, "fLaC", 4) != 0)
+    places->n = 0;
+    if (!sn_flac_open_block(stream, at, &block) || block.first != 0 ||
+        (block.is_counted && block.frames != stream->block && block.frames != stream->frames))
         return false;
-    if (!sums->are_made)
-        make_sums(sums);
-    block = number_at(bytes + STREAMINFO, 2);
-    fewest = number_at(bytes + STREAMINFO + 4, 3);
-    at = first_block(bytes, end);
-    if (at == NULL)
-        return false;
-    n = open_block(at, (size_t)(end - at), block, &done);
-    if (n == 0 || done != 0 || (n != block && n != frames))
-        return false;
-    for (done = n; done < frames; done += n, at = next) {
-        if (fewest >= (size_t)(end - at))
+    for (n = block.frames; done + n < stream->frames; at = next) {
+        if (done >= places->n * apart)
+            places->of[places->n++] = (sn_flac_place){at, done};
+        done += n;
+        next = next_block(stream, at, done, &n);
+        if (next == NULL || !sn_flac_is_sound(sums, at, next)) {
+            places->n = 0;
             return false;
-        next = next_block(at, end, fewest > 0 ? fewest : 1, block, done, &n);
-        if (next == NULL || !is_sound(sums, at, next))
-            return false;
+        }
     }
-    return done == frames && is_sound(sums, at, end);
+    return done + n == stream->frames && sn_flac_is_sound(sums, at, stream->end);
+}
+
+sn_flac_place sn_flac_place_of(const sn_flac_stream *stream, const sn_flac_places *places, uint64_t frame)
+{
+    sn_flac_place place = {stream->first, 0};
+    const uint8_t *next;
+    sn_flac_block block;
+    uint32_t n;
+
+    if (places->n == 0)
+        return place;
+    for (uint32_t k = 0; k < places->n && places->of[k].frame <= frame; k++)
+        place = places->of[k];
+    n = sn_flac_open_block(stream, place.at, &block) ? block.frames : 0;
+    for (uint32_t after; place.frame + n <= frame; n = after) {
+        next = next_block(stream, place.at, place.frame + n, &after);
+        if (next == NULL)
+            break;
+        place = (sn_flac_place){next, place.frame + n};
+    }
+    return place;
 }

@@ -148,9 +148,11 @@ int sn_sound_open(sn_sound_file *file, const uint8_t *bytes, size_t length, bool
     file->channels = (uint32_t)info.channels;
     file->frames = (uint64_t)info.frames;
     file->is_exact = info.frames > 0 && info.frames <= UINT32_MAX && info.seekable && seeks_exactly(info.format);
+    file->is_flac = (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC && sn_flac_open(&file->flac, bytes, length) &&
+                    file->flac.stream.frames == file->frames && file->flac.stream.channels == file->channels;
     if (file->is_exact && (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC &&
         (in_part || file->frames > length * FRAMES_A_BYTE))
-        file->is_exact = sn_flac_is_whole(&file->sums, bytes, length, file->frames);
+        file->is_exact = file->is_flac && sn_flac_is_whole(&file->flac);
     return SN_OK;
 }
 
@@ -208,6 +210,11 @@ int sn_sound_read_part(sn_sound_file *file, bool mono, int64_t first, uint64_t c
         return rc;
     sn_planes_clear_outside(out, 0, (int64_t)file->frames);
     sn_planes_within(out, 0, (int64_t)file->frames, &at, &end);
+    if (file->is_flac && at < end) {
+        rc = sn_flac_read(&file->flac, mono, at, end, out);
+        if (rc != SN_MISS)
+            return rc;
+    }
     if ((at > 0 || file->was_read) && at < end && sf_seek(file->handle, at, SF_SEEK_SET) != at)
         return refuse(file, SN_E_DECODE, "it is damaged: ", sf_strerror(file->handle));
     file->was_read = true;

@@ -4,7 +4,8 @@
  *   bytes --open--> rate, channels, frames --read a part, or all--> float32, one channel after another
  *
  * Samples are those of soundfile.read(dtype="float32"), bit for bit, and the mean of the channels is torch's. What
- * libsndfile does not open, and other formats, are left to Python, which decides and words the error.
+ * libsndfile does not open, and other formats, are left to Python, which decides and words the error. A FLAC that
+ * libsndfile opens is read by flac.h, and by libsndfile if that finds anything unusual in it.
  *
  * A part may be read alone if it is then the same as in the whole file (`is_exact`): of WAVs whose samples have one
  * size, and of FLACs that have as many frames as they say. Decoders of MP3, Vorbis and Opus carry something over from
@@ -23,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "flac_blocks.h"
+#include "flac.h"
 #include "planes.h"
 
 #define SN_SOUND_MESSAGE 200
@@ -36,7 +37,8 @@ typedef struct {
     uint64_t frames; /* as the header says */
     bool is_exact;
     bool was_read; /* something of it, and the next read does not begin where the file does */
-    sn_flac_sums sums;
+    bool is_flac;  /* that flac.h may read */
+    sn_flac flac;
     sn_buffer packed; /* frames of all channels, as libsndfile gives them */
     char *message;    /* SN_SOUND_MESSAGE bytes of the caller's */
 } sn_sound_file;

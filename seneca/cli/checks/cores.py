@@ -89,7 +89,7 @@ def vectors(host: Host) -> Finding:
     if os.environ.get("SENECA_SIMD") == "none":
         return warning("SENECA_SIMD=none: the core uses no vector instructions", "unset SENECA_SIMD")
     return warning(
-        "this processor has no AVX2, FMA and F16C: resizing and batching are several times slower",
+        "this processor lacks one of AVX2, FMA, F16C, BMI2 and LZCNT: resizing is several times slower",
         "in a virtual machine, pass the host's processor through: qemu -cpu host",
     )
 

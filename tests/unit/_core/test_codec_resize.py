@@ -156,5 +156,7 @@ print("intact")
 @pytest.mark.parametrize("simd", ["", "none"])
 def test_nothing_is_read_past_the_end_of_a_picture(simd):
     """The page after the picture cannot be read: who tries is killed."""
-    done = ready.run("-c", GUARDED, os.path.dirname(__file__), env={**os.environ, "SENECA_SIMD": simd}, fresh=True)
+    done = ready.run(
+        "-c", GUARDED, os.path.dirname(__file__), env={**os.environ, "SENECA_SIMD": simd}, fresh=True
+    )
     assert (done.returncode, done.stdout) == (0, "intact\n"), done.stderr

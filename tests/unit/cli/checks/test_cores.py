@@ -116,6 +116,6 @@ def test_the_core_says_what_it_uses(planted, says):
 
 def test_no_vector_instructions_are_a_warning(planted, says, monkeypatch):
     monkeypatch.setattr("seneca._core.codec.simd", lambda: None)
-    says(cores.vectors(planted.host), "warning", "no AVX2", "-cpu host")
+    says(cores.vectors(planted.host), "warning", "lacks one of AVX2", "-cpu host")
     monkeypatch.setenv("SENECA_SIMD", "none")
     says(cores.vectors(planted.host), "warning", "SENECA_SIMD=none", "unset SENECA_SIMD")
