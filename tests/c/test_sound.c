@@ -93,7 +93,7 @@ static int test_stretches(picture_file bytes, const sound_kind *kind, sn_rng *rn
     sn_sound_close(&file);
     sn_buffer_release(&of_whole);
     sn_buffer_release(&of_part);
-    sn_buffer_release(&file.packed);
+    sn_sound_release(&file);
     return is_exact;
 }
 

@@ -11,8 +11,7 @@ void sn_sounder_begin(sn_sounder *sounder, char *message)
 
 void sn_sounder_release(sn_sounder *sounder)
 {
-    sn_flac_release(&sounder->file.flac);
-    sn_buffer_release(&sounder->file.packed);
+    sn_sound_release(&sounder->file);
     sn_buffer_release(&sounder->whole);
     sn_buffer_release(&sounder->turns[0]);
     sn_buffer_release(&sounder->turns[1]);

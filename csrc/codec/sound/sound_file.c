@@ -3,6 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+void sn_sound_release(sn_sound_file *file)
+{
+    sn_flac_release(&file->flac);
+    sn_buffer_release(&file->packed);
+}
+
 #ifdef SN_HAVE_SNDFILE
 
 #include <sndfile.h>

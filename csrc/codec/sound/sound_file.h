@@ -60,6 +60,9 @@ int sn_sound_read_all(sn_sound_file *file, bool mono, sn_buffer *buffer, sn_plan
 
 void sn_sound_close(sn_sound_file *file);
 
+/* Free the memory that it keeps from file to file. */
+void sn_sound_release(sn_sound_file *file);
+
 /* The libsndfile that is loaded: 0x010200 is version 1.2.0. 0: Seneca was compiled without, and Python reads all. */
 int sn_sound_version(void);
 
