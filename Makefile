@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm stress planted soak asan tsan asan-py fuzz \
+.PHONY: help demo test test-all test-frameworks test-packages test-python test-c test-arm stress planted soak asan tsan asan-py fuzz \
         fuzz-keep coverage c-tests c-deaths job-deaths format lint generated bench bench-micro docs build sdist wheel clean
 .DELETE_ON_ERROR:
 
@@ -49,6 +49,10 @@ test-frameworks: $(FRAMEWORKS)/.built   ## with Lightning, accelerate, transform
 
 test-packages: wheel     ## sdist and wheel, installed into empty environments
 	SENECA_TEST_PACKAGES=$(CURDIR)/dist $(BIN)/python -m pytest tests/packages $(ARGS)
+
+SUITE ?= trixie
+test-python:             ## the tests with the Python of another Debian and the newest torch; SUITE=sid; as root
+	tests/in_debian.sh $(SUITE) $(ARGS)
 
 test-c:                  ## the tests in C, without Python; SEED=7 to repeat a run
 	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="-O2"

@@ -102,7 +102,7 @@ static void put_residual(writer *to, sn_rng *rng, const int32_t *lacks, uint32_t
 {
     uint32_t most_parts = 0, parts, method, at = order;
 
-    while (most_parts < 8 && frames % (2u << most_parts) == 0 && frames >> (most_parts + 1) >= order)
+    while (most_parts < 8 && frames % (2u << most_parts) == 0 && frames >> (most_parts + 1) > order)
         most_parts++;
     parts = below(rng, most_parts + 1);
     method = below(rng, 2);

@@ -116,7 +116,7 @@ static bool read_residual(sn_bits *bits, uint32_t order, uint32_t frames, int32_
         return false;
     width = method == 0 ? 4 : 5;
     size = frames >> parts;
-    if (size << parts != frames || size < order)
+    if (size << parts != frames || size <= order)
         return false;
     for (uint32_t part = 0; part < 1u << parts; part++) {
         uint32_t k, raw, end = (part + 1) * size;
