@@ -3,8 +3,8 @@
 #
 # The tests with the Python of a release of Debian, and the newest torch that pip finds for it:
 #
-#   debootstrap --> build/debian-SUITE/           a system of its own, which later runs use again
-#   git ls-files --> build/debian-SUITE/seneca/   what is tracked or new here, built there
+#   debootstrap --> .debian-SUITE/           a system of its own, which later runs use again
+#   git ls-files --> .debian-SUITE/seneca/   what is tracked or new here, built there
 #   pytest ARGUMENT ...                           in namespaces of its own: no mount and no process is left
 #
 # It needs root, debootstrap, and the net. In the environment:
@@ -18,7 +18,7 @@ command -v debootstrap > /dev/null || { echo "$0: no debootstrap here; apt-get i
 [ "$(id -u)" = 0 ] || { echo "$0: only root may make a root folder" >&2; exit 1; }
 suite=$1
 shift
-root=$PWD/build/debian-$suite
+root=$PWD/.debian-$suite
 
 packages=python3,python3-dev,python3-venv,gcc,g++,make,git,ca-certificates,procps,iproute2
 packages=$packages,libjpeg-dev,libpng-dev,libwebp-dev,libdeflate-dev,libsndfile1-dev,zlib1g-dev,redis-server,openssl,nginx-light

@@ -38,8 +38,11 @@ void cache_make_part(cache *made, uint32_t n_handles, const uint64_t *job_keys, 
  * it has open may still be closed, which frees its memory and touches nothing that is shared. */
 void cache_die(sn_segment *handle);
 
-/* Nobody draws from it any more: check that derived state is what a rebuild makes of the truth, and
- * that the living hold nothing. Then close it. */
+/* Nobody draws from it any more: check that derived state is what a rebuild makes of the truth, that the living hold
+ * nothing, and that each granule is free or of one payload. */
+void cache_check_empty(sn_segment *segment);
+
+/* ... of the first handle. Then close all. */
 void cache_check_and_close(cache *made);
 
 /* Close it as it is. */

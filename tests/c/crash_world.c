@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/sn_status.h"
+#include "cache.h"
 #include "check.h"
 #include "shm/sn_row.h"
 #include "slots/sn_slots.h"
@@ -216,33 +217,6 @@ static void go_on(world *w, player *newcomer, int to_the_end)
             player_check_epoch(&w->players[k]);
 }
 
-/* Nobody draws any more. */
-static void check_empty(sn_segment *segment)
-{
-    sn_store_stats stats;
-    char why[256] = "";
-    uint64_t taken = 0;
-
-    CHECK_EQUAL(sn_store_enter(segment, PATIENCE_MS), 0, "the last look");
-    sn_store_reap(segment, 1);
-    CHECK_EQUAL(sn_store_check(segment, why, sizeof why), 0, "%s", why);
-    sn_store_read_stats(segment, &stats);
-    CHECK_EQUAL(stats.members, 0, "all have left");
-    CHECK_EQUAL(stats.writing, 0, "nobody writes");
-    CHECK_EQUAL(stats.bytes_of[SN_AUGMENTED], 0, "nobody wants a copy");
-    for (int form = 0; form < SN_FORMS; form++)
-        taken += stats.bytes_of[form];
-    /* What was written before the limit fell may still lie behind it. */
-    CHECK_EQUAL(stats.free_bytes, taken < stats.payload_bytes ? stats.payload_bytes - taken : 0, "free and used");
-    for (uint32_t slot = 0; slot < segment->n_slots; slot++)
-        CHECK_EQUAL(segment->slots[slot].pins, 0, "slot %u", slot);
-    uint32_t in_use = 0;
-    for (uint32_t granule = 0; granule < segment->n_granules; granule++)
-        in_use += (uint32_t)sn_bit_get(segment->granules, granule);
-    CHECK_EQUAL((uint64_t)in_use * SN_GRANULE, taken, "each granule is of one payload");
-    sn_store_leave(segment);
-}
-
 void world_recover(world *w, int to_the_end)
 {
     sn_segment *segment = w->hosts[0].segment;
@@ -263,7 +237,7 @@ void world_recover(world *w, int to_the_end)
     for (uint32_t i = 0; i < WORLD_PLAYERS; i++)
         if (w->players[i].member)
             player_close(&w->players[i]);
-    check_empty(segment);
+    cache_check_empty(segment);
     alarm(0);
 }
 

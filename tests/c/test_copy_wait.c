@@ -16,7 +16,7 @@
 #include "base/sn_status.h"
 #include "cache.h"
 #include "check.h"
-#include "pictures.h"
+#include "sample_files.h"
 #include "plans.h"
 #include "pool/sn_copy_wait.h"
 #include "slots/sn_slots.h"
@@ -59,7 +59,7 @@ static uint64_t seed;
 static cache shared;
 static sn_plan plans[N_PLANS];
 static picture_file files[N_SAMPLES];
-static char folder[64], paths[N_SAMPLES * 96];
+static char paths[N_SAMPLES * SAMPLE_PATH];
 static uint64_t path_at[N_SAMPLES];
 static pthread_barrier_t together;
 static job jobs[N_JOBS];
@@ -70,26 +70,12 @@ static void pass_ms(long ms)
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
 }
 
-static void remove_files(void)
-{
-    for (uint32_t i = 0; i < N_SAMPLES; i++)
-        remove(paths + path_at[i]);
-    remove(folder);
-}
-
 /* One in ten is damaged: its copy never comes, whoever makes it. */
 static void make_files(void)
 {
-    uint64_t at = 0;
     sn_rng rng;
 
-    snprintf(folder, sizeof folder, "/tmp/seneca-test-XXXXXX");
-    CHECK(mkdtemp(folder));
-    for (uint32_t i = 0; i < N_SAMPLES; i++) {
-        path_at[i] = at;
-        at += (uint64_t)snprintf(paths + at, sizeof paths - at, "%s/%u", folder, i) + 1;
-    }
-    atexit(remove_files);
+    sample_files_begin("/tmp", N_SAMPLES, paths, path_at);
     for (uint32_t i = 0; i < N_SAMPLES; i++) {
         sn_rng_start(&rng, seed, 0, 0, i, SN_STREAM_ORDER);
         picture_kind kind = {.height = 20 + sn_rng_below(&rng, 90),
@@ -101,8 +87,7 @@ static void make_files(void)
         files[i] = picture_make(&kind, &rng);
         if (i % 10 == 7)
             files[i].length -= 3; /* its end is missing */
-        FILE *file = fopen(paths + path_at[i], "wb");
-        CHECK(file && fwrite(files[i].bytes, files[i].length, 1, file) == 1 && fclose(file) == 0);
+        sample_files_write(i, &files[i]);
     }
 }
 

@@ -30,7 +30,7 @@
 #include "check.h"
 #include "crash_world.h"
 #include "failing_calls.h"
-#include "pictures.h"
+#include "sample_files.h"
 #include "plans.h"
 #include "pool/sn_pool.h"
 #include "shm/sn_row.h"
@@ -60,7 +60,7 @@ typedef struct {
 } report;
 
 static uint64_t seed;
-static char path[64], folder[64], paths[N_SAMPLES * 80];
+static char path[64], paths[N_SAMPLES * SAMPLE_PATH];
 static uint64_t path_at[N_SAMPLES];
 static sn_geometry geometry = {.fingerprint = {1, 2},
                                .payload_bytes = (uint64_t)GRANULES * SN_GRANULE,
@@ -380,26 +380,12 @@ static void use_afterwards(const scenario *one, uint8_t *out)
         CHECK(one->leaves && unlink(path) == 0);
 }
 
-static void remove_files(void)
-{
-    for (uint32_t i = 0; i < N_SAMPLES; i++)
-        remove(paths + path_at[i]);
-    remove(folder);
-}
-
 static void make_files(void)
 {
-    uint64_t at = 0;
     sn_rng rng;
 
     sn_rng_start(&rng, seed, 0, 0, 0, SN_STREAM_ORDER);
-    snprintf(folder, sizeof folder, "/dev/shm/test-of-seneca-XXXXXX");
-    CHECK(mkdtemp(folder));
-    for (uint32_t i = 0; i < N_SAMPLES; i++) {
-        path_at[i] = at;
-        at += (uint64_t)snprintf(paths + at, sizeof paths - at, "%s/%u", folder, i) + 1;
-    }
-    atexit(remove_files);
+    sample_files_begin("/dev/shm", N_SAMPLES, paths, path_at);
     for (uint32_t i = 0; i < N_SAMPLES; i++) {
         picture_kind kind = {.height = 20 + sn_rng_below(&rng, 40),
                              .width = 20 + sn_rng_below(&rng, 40),
@@ -409,8 +395,7 @@ static void make_files(void)
                              .progressive = i % 4 == 0,
                              .quality = 70};
         picture_file picture = picture_make(&kind, &rng);
-        FILE *file = fopen(paths + path_at[i], "wb");
-        CHECK(file && fwrite(picture.bytes, picture.length, 1, file) == 1 && fclose(file) == 0);
+        sample_files_write(i, &picture);
         picture_free(&picture);
     }
 }

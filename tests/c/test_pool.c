@@ -22,7 +22,7 @@
 #include "base/sn_status.h"
 #include "cache.h"
 #include "check.h"
-#include "pictures.h"
+#include "sample_files.h"
 #include "plans.h"
 #include "pool/sn_early.h"
 #include "pool/sn_pool.h"
@@ -119,7 +119,7 @@ static uint64_t seed;
 static cache shared;
 static sn_plan plans[N_PLANS];
 static sample samples[N_SAMPLES];
-static char folder[64], paths[N_SAMPLES * 96];
+static char paths[N_SAMPLES * SAMPLE_PATH];
 static uint64_t path_at[N_SAMPLES];
 static sn_piece pieces[N_SAMPLES]; /* of external containers, which have some neighbours each, and one far away */
 static sn_container containers[N_SAMPLES];
@@ -151,13 +151,6 @@ ssize_t read(int fd, void *buffer, size_t count)
 }
 
 /* -- Files -- */
-
-static void remove_files(void)
-{
-    for (uint32_t i = 0; i < N_SAMPLES; i++)
-        remove(paths + path_at[i]); /* the missing are not there, and those of a failure not yet */
-    remove(folder);
-}
 
 static void draw_content(sample *s, uint32_t i, sn_rng *rng)
 {
@@ -200,16 +193,9 @@ static void draw_content(sample *s, uint32_t i, sn_rng *rng)
 static void make_files(void)
 {
     const char *above = getenv("TMPDIR");
-    uint64_t at = 0;
     sn_rng rng;
 
-    snprintf(folder, sizeof folder, "%s/seneca-test-XXXXXX", above && strlen(above) < 32 ? above : "/tmp");
-    CHECK(mkdtemp(folder));
-    for (uint32_t i = 0; i < N_SAMPLES; i++) {
-        path_at[i] = at;
-        at += (uint64_t)snprintf(paths + at, sizeof paths - at, "%s/%u", folder, i) + 1;
-    }
-    atexit(remove_files);
+    sample_files_begin(above && strlen(above) < 32 ? above : "/tmp", N_SAMPLES, paths, path_at);
     for (uint32_t i = 0; i < N_SAMPLES; i++) {
         sample *s = &samples[i];
 
@@ -221,9 +207,7 @@ static void make_files(void)
             CHECK(mkdir(paths + path_at[i], 0700) == 0);
             continue;
         }
-        FILE *file = fopen(paths + path_at[i], "wb");
-        CHECK(file && (!s->file.bytes || fwrite(s->file.bytes, s->file.length, 1, file) == 1));
-        CHECK(fclose(file) == 0);
+        sample_files_write(i, &s->file);
     }
 }
 

@@ -19,7 +19,7 @@
 #include "base/sn_status.h"
 #include "check.h"
 #include "fake_host.h"
-#include "pictures.h"
+#include "sample_files.h"
 #include "plans.h"
 #include "pool/sn_pool.h"
 
@@ -65,7 +65,7 @@ static uint64_t seed;
 static sn_plan plans[N_PLANS];
 static picture_file files[N_SAMPLES]; /* without bytes: it is missing */
 static uint32_t n_files;
-static char folder[64], paths[N_SAMPLES * 96];
+static char paths[N_SAMPLES * SAMPLE_PATH];
 static uint64_t path_at[N_SAMPLES];
 static sn_piece pieces[N_SAMPLES];
 static sn_container containers[N_SAMPLES];
@@ -106,25 +106,11 @@ ssize_t read(int fd, void *buffer, size_t count)
 
 /* -- Files -- */
 
-static void remove_files(void)
-{
-    for (uint32_t i = 0; i < N_SAMPLES; i++)
-        remove(paths + path_at[i]);
-    remove(folder);
-}
-
 static void make_files(void)
 {
-    uint64_t at = 0;
     sn_rng rng;
 
-    snprintf(folder, sizeof folder, "/tmp/seneca-test-XXXXXX");
-    CHECK(mkdtemp(folder));
-    for (uint32_t i = 0; i < N_SAMPLES; i++) {
-        path_at[i] = at;
-        at += (uint64_t)snprintf(paths + at, sizeof paths - at, "%s/%u", folder, i) + 1;
-    }
-    atexit(remove_files);
+    sample_files_begin("/tmp", N_SAMPLES, paths, path_at);
     sn_rng_start(&rng, seed, 0, 0, 0, SN_STREAM_ORDER);
     for (uint32_t i = 0; i < N_SAMPLES; i++) {
         picture_kind kind = {.height = 20 + sn_rng_below(&rng, 60),
@@ -138,8 +124,7 @@ static void make_files(void)
         files[i] = picture_make(&kind, &rng);
         pieces[i] = (sn_piece){.length = (uint32_t)files[i].length, .container = i};
         containers[i].size_bytes = files[i].length;
-        FILE *file = fopen(paths + path_at[i], "wb");
-        CHECK(file && fwrite(files[i].bytes, files[i].length, 1, file) == 1 && fclose(file) == 0);
+        sample_files_write(i, &files[i]);
         n_files++;
     }
     for (uint32_t i = 0; i < N_SAMPLES; i++)
