@@ -94,7 +94,8 @@ def test_a_picture_is_delivered_while_a_server_has_yet_to_answer_for_the_next(se
     gate.open.set()
     got += [images.clone() for images, _ in given]
     (counts,) = one.stats()["remote"].values()
-    assert (counts["hits"], counts["failures"]) == (COUNT, 0)
+    assert counts["hits"] >= COUNT  # the next epoch is prepared already
+    assert counts["failures"] == 0
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
     gate.close()
 
