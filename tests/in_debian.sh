@@ -3,9 +3,9 @@
 #
 # The tests with the Python of a release of Debian, and the newest torch that pip finds for it:
 #
-#   debootstrap --> .debian-SUITE/           a system of its own, which later runs use again
-#   git ls-files --> .debian-SUITE/seneca/   what is tracked or new here, built there
-#   pytest ARGUMENT ...                           in namespaces of its own: no mount and no process is left
+#   debootstrap --> .debian-SUITE/          a system of its own, which later runs use again
+#   git ls-files --> .debian-SUITE/seneca/  what is tracked or new here, built there
+#   pytest ARGUMENT ...                     in namespaces of its own: no mount and no process is left
 #
 # It needs root, debootstrap, and the net. In the environment:
 #   MIRROR    the archive of packages; by default debootstrap's

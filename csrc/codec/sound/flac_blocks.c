@@ -226,7 +226,10 @@ bool sn_flac_find_blocks(sn_flac_sums *sums, const sn_flac_stream *stream, sn_fl
             return false;
         }
     }
-    return done + n == stream->frames && sn_flac_is_sound(sums, at, stream->end);
+    if (done + n == stream->frames && sn_flac_is_sound(sums, at, stream->end))
+        return true;
+    places->n = 0;
+    return false;
 }
 
 sn_flac_place sn_flac_place_of(const sn_flac_stream *stream, const sn_flac_places *places, uint64_t frame)
