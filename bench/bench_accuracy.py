@@ -68,8 +68,8 @@ class Setup:
 
 
 def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
-    """One job: the accuracy after each epoch, the seconds until then, and the share of its samples that the
-    other had prepared."""
+    """One job: the accuracy after each epoch, the seconds until then, those of training, and the part of
+    its samples that the other had prepared."""
     import torch
     from torch import nn
 
@@ -85,10 +85,11 @@ def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
     loss_of = nn.CrossEntropyLoss()
     voice.say("ready")
     voice.wait()
-    curve, ended_s, began = [], [], time.monotonic()
+    curve, ended_s, trained_s, began = [], [], 0.0, time.monotonic()
     under_way = min(round(setup.apart * len(loader)), len(loader) - 1)
     for epoch in range(setup.epochs):
         model.train()
+        since = time.monotonic()
         for step, (images, labels) in enumerate(loader):
             if setup.apart and (epoch, step) == (0, under_way):
                 voice.say("under way")
@@ -96,6 +97,7 @@ def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
             loss_of(model(images), labels).backward()
             optimizer.step()
             schedule.step()
+        trained_s += time.monotonic() - since
         model.eval()
         with torch.no_grad():
             right = sum(
@@ -108,7 +110,13 @@ def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
     counted = loader.stats() if setup.loader == "seneca" else {"served": {"augmented": 0}}
     samples = setup.epochs * len(loader.dataset)
     shared = counted["served"]["augmented"] / samples
-    return {"accuracy": curve[-1], "curve": curve, "ended_s": ended_s, "shared": shared}
+    return {
+        "accuracy": curve[-1],
+        "curve": curve,
+        "ended_s": ended_s,
+        "trained_s": trained_s,
+        "shared": shared,
+    }
 
 
 def pair(setup: Setup) -> list[dict[str, Any]]:

@@ -3,20 +3,31 @@
 Two jobs train the small CNN of bench/bench_accuracy.py at once, with torch's loader and with Seneca's, which
 share copies. The clock starts when both are ready. A difference is Seneca's accuracy less torch's of the
 same seed.
+
+``seneca analyze --deep`` measures one job of torch's (``accuracy_job.py``), and ``seneca plan`` predicts from
+that how many times torch's pace two jobs get with Seneca. That is the pace of training alone, without the
+test pictures.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import bench_accuracy
+from jobs import JobFailed
 
 from papers.result import OURS, PAPER, PEER, Goal, Result, Row
 from papers.setup import SEED, Setup
 
+SCRIPT = Path(__file__).parent / "accuracy_job.py"
 TIMES_IN_THE_PAPER, WITHIN_IN_THE_PAPER = 4.0, 2.83
 
 
@@ -37,11 +48,13 @@ def run(setup: Setup, size: Size | None = None) -> Result:
     size = size or Size()
     rows: list[dict[str, Any]] = []
     with bench_accuracy.pictures(setup.cifar, *size.made_up) as folder, setup.cache("seneca") as cache:
+        of_torch = bench_accuracy.Setup(
+            folder, "torch", 0.0, SEED, size.epochs, size.batch, str(cache), size.copies, every=1
+        )
+        foreseen = predicted(of_torch)
         for seed in range(SEED, SEED + size.seeds):
             for loader in bench_accuracy.ARMS[:2]:
-                of_job = bench_accuracy.Setup(
-                    folder, loader, 0.0, seed, size.epochs, size.batch, cache, size.copies, every=1
-                )
+                of_job = replace(of_torch, loader=loader, seed=seed)
                 rows += [{"loader": loader, "seed": seed, **each} for each in bench_accuracy.pair(of_job)]
     summary = bench_accuracy.summary_of(rows)
     seconds = {loader: to_target(rows, loader, size.target) for loader in bench_accuracy.ARMS[:2]}
@@ -58,7 +71,16 @@ def run(setup: Setup, size: Size | None = None) -> Result:
         times = statistics.mean(seconds["torch"]) / statistics.mean(seconds["seneca"])
         found.append(Row("times as soon as torch", "CoorDL in the paper", TIMES_IN_THE_PAPER, "x", PAPER))
         found.append(Row("times as soon as torch", "Seneca", times, "x", OURS))
-        goals.append(Goal("times as soon as torch", times, TIMES_IN_THE_PAPER, "x"))
+    trained = {
+        loader: statistics.mean(row["trained_s"] for row in rows if row["loader"] == loader)
+        for loader in bench_accuracy.ARMS[:2]
+    }
+    times = trained["torch"] / trained["seneca"]
+    found.append(Row("times torch's pace of training", "Seneca", times, "x", OURS))
+    found.append(Row("times torch's pace of training", "predicted", foreseen, "x", OURS))
+    goals.append(
+        Goal("pace beside what plan predicts, off by", 100 * abs(times / foreseen - 1), 10, "%", at_most=True)
+    )
     difference = 100 * summary["seneca"]["difference"]
     error = 100 * summary["seneca"]["difference_error"]
     measure = "accuracy less torch's"
@@ -66,6 +88,9 @@ def run(setup: Setup, size: Size | None = None) -> Result:
     found.append(Row(measure, "Seneca", difference, "points", OURS))
     if size.seeds > 1:
         found.append(Row(measure, "its standard error", error, "points", OURS))
+        goals.append(
+            Goal("accuracy less torch's, in standard errors", abs(difference) / error, 1, "x", at_most=True)
+        )
     goals.append(
         Goal("accuracy less torch's, in size", abs(difference), WITHIN_IN_THE_PAPER, "points", at_most=True)
     )
@@ -83,6 +108,39 @@ def run(setup: Setup, size: Size | None = None) -> Result:
         found,
         goals,
     )
+
+
+def predicted(of_torch: bench_accuracy.Setup) -> float:
+    """How many times torch's pace two jobs get with Seneca, by ``seneca plan``."""
+    cli = [sys.executable, "-m", "seneca.cli"]
+    with tempfile.TemporaryDirectory(prefix="seneca-bench-") as place:
+        profile = Path(place) / "run.json"
+        job = [sys.executable, str(SCRIPT), str(of_torch.folder), str(of_torch.batch)]
+        called([*cli, "analyze", "--deep", f"--json={profile}", *job])
+        room = of_torch.copies * bench_accuracy.GRANULE
+        rates = [
+            json.loads(called([*cli, "plan", f"--profile={profile}", "--json", f"--what-if={text}"]))[
+                "instead"
+            ]
+            for text in (
+                f"jobs={bench_accuracy.JOBS}",
+                f"loader=seneca jobs={bench_accuracy.JOBS} memory={room}B",
+            )
+        ]
+    before, after = (float(rate["samples_per_s"]) for rate in rates)
+    return after / before
+
+
+def called(command: list[str]) -> str:
+    """What a command prints.
+
+    Raises:
+        JobFailed: it failed; with what it said.
+    """
+    ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode:
+        raise JobFailed(f"{' '.join(command)}: {ran.stderr.strip()}")
+    return ran.stdout
 
 
 def to_target(rows: Sequence[dict[str, Any]], loader: str, target: float) -> list[float]:

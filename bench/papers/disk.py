@@ -61,13 +61,14 @@ class Disk(Storage):
 
     def __init__(self, folder: Path, groups: dict[str, Path], bytes_per_s: int) -> None:
         super().__init__(folder)
-        self._groups, self._bytes_per_s = groups, bytes_per_s
+        self._groups = groups
+        self.bytes_per_s = bytes_per_s
         self.join = tuple(str(group / "cgroup.procs") for group in groups.values())
 
     def words(self) -> str:
         return (
             f"An ext4 image of {self.samples} files ({self.files_bytes / 1e6:.0f} MB) on a loop device; the"
-            f" kernel holds all its readers together to {self._bytes_per_s / 1e6:g} MB/s."
+            f" kernel holds all its readers together to {self.bytes_per_s / 1e6:g} MB/s."
         )
 
     def memory_words(self, share: float) -> str:

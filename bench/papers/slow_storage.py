@@ -34,6 +34,7 @@ class Storage:
     kind = "given"
     holds_mappings = True  # whether who maps files is held back as who reads them
     join: tuple[str, ...] = ()  # files of control groups; a job writes "0" into each
+    bytes_per_s: int | None = None  # to all readers together; None: not known
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -73,11 +74,11 @@ class Bucket(Storage):
 
     def __init__(self, folder: Path, bytes_per_s: int) -> None:
         super().__init__(folder)
-        self._bytes_per_s = bytes_per_s
+        self.bytes_per_s = bytes_per_s
 
     def words(self) -> str:
         return (
-            f"A token bucket that all processes share holds reads back to {self._bytes_per_s / 1e6:g} MB/s."
+            f"A token bucket that all processes share holds reads back to {self.bytes_per_s / 1e6:g} MB/s."
             " It has no page cache: every read is paid for. DALI maps files, which the bucket does not see:"
             " it is left out."
         )

@@ -1,13 +1,15 @@
 """A training job of an experiment: a loader, steps that only sleep, and a clock.
 
-A job opens its loader and says ``ready``. It goes through its first epochs, in which caches fill, says
-``filled``, and waits. Then it runs epochs, or for some seconds, and says what it saw. The clock is the
+A job imports what its loader needs, says ``started``, and waits. It opens its loader, says ``ready``, and
+waits. It goes through its first epochs, in which caches fill, says ``filled``, and waits. Then it runs
+epochs, or for some seconds, and says what it saw. The clock is the
 host's monotonic one, so that times of several jobs compare. Seneca's jobs check that no sample comes twice in
 an epoch.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 import sound_peers
 from bench_jobs import cpu_s
-from job_loaders import Opened, Setup, open_dali, open_seneca, open_torch
+from job_loaders import Opened, Setup, import_torchvision, open_dali, open_seneca, open_torch
 from jobs import Job, Voice, started
 from report import lines_of
 
@@ -29,6 +31,11 @@ OPENERS: dict[str, Callable[..., Opened]] = {
     "sound-seneca": sound_peers.open_seneca,
     "sound-torch": sound_peers.open_torch,
     "sound-dali": sound_peers.open_dali,
+}
+MODULES = {
+    "seneca": ("torch", "seneca.loader", "seneca.transforms"),
+    "torch": ("torch", "torch.utils.data"),
+    "dali": ("torch", "nvidia.dali.plugin.pytorch"),
 }
 
 
@@ -88,6 +95,9 @@ def train(voice: Voice, number: int, training: Training) -> dict[str, Any]:
     Raises:
         Twice: a sample came twice in an epoch.
     """
+    import_modules(training.loader)
+    voice.say("started")
+    voice.wait()
     opened = opened_in_its_groups(number, training)
     voice.say("ready")
     voice.wait()
@@ -116,6 +126,14 @@ def train(voice: Voice, number: int, training: Training) -> dict[str, Any]:
         "ended": time.monotonic(),
         "stats": opened.stats(),
     }
+
+
+def import_modules(loader: str) -> None:
+    """Import what this loader would import once it is opened."""
+    for module in MODULES[loader.removeprefix("sound-")]:
+        importlib.import_module(module)
+    if loader == "torch":
+        import_torchvision()
 
 
 def asked_bytes() -> int:
@@ -168,6 +186,7 @@ def run_together(
     ``mark`` is called twice: when all jobs have gone through their first epochs, and when all are done.
     """
     with started([(train, (training,)) for training in trainings], python=python) as jobs:
+        all_say(jobs, "started")
         all_say(jobs, "ready")
         all_say(jobs, "filled", before_they_go=mark)
         results = [job.hear("done") for job in jobs]

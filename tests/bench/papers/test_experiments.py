@@ -31,7 +31,7 @@ SIZES = {
         overlaps=(0, 1),
         copies=1.0,
     ),
-    imbalance: imbalance.Size(ranks=2, batch=4, step_s=0.005, epochs=2),
+    imbalance: [imbalance.Size(ranks=2, batch=4, step_s=0.005, epochs=2)],
     shares: shares.Size(jobs=2, epochs=2),
     accuracy: accuracy.Size(seeds=1, epochs=1, target=0.0, batch=16, copies=50, made_up=(160, 32)),
 }
