@@ -112,7 +112,7 @@ def in_setting(setup: Setup, size: Size) -> tuple[list[Row], list[Goal]]:
 
 
 def least_s(storage: Storage, size: Size) -> list[float]:
-    """The makespan if jobs need no CPU, share each read with those beside them, and all memory is always in use.
+    """The makespan if jobs need no CPU, share each read with those beside them, and all memory is in use.
 
     Empty: it is not known what storage gives.
     """

@@ -1,10 +1,13 @@
 """Each experiment, at a tiny size: the rows that it must have, and what it computes from what jobs saw."""
 
+import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from jobs import JobFailed
 from papers import accuracy, hits, imbalance, joader, makespan, search, search_sound, shares
 from papers.page import page
 from papers.result import OURS, PAPER, PEER
@@ -33,7 +36,9 @@ SIZES = {
     ),
     imbalance: [imbalance.Size(ranks=2, batch=4, step_s=0.005, epochs=2)],
     shares: shares.Size(jobs=2, epochs=2),
-    accuracy: accuracy.Size(seeds=1, epochs=1, target=0.0, batch=16, copies=50, made_up=(160, 32)),
+    accuracy: accuracy.Size(
+        seeds=1, epochs=1, target=0.0, batch=16, copies=50, made_up=(160, 32), predicts=False
+    ),
 }
 OWN_PEERS = {joader: {"torch"}, hits: {"like MinIO"}, imbalance: {"torch"}, accuracy: {"torch"}}
 
@@ -65,6 +70,43 @@ def test_arrivals_are_the_same_each_time_and_in_order():
     arrivals = makespan.arrivals_of(size)
     assert arrivals == makespan.arrivals_of(size) == sorted(arrivals)
     assert arrivals[0] == 0 and len(arrivals) == size.jobs
+
+
+def test_a_sweep_takes_at_least_what_storage_needs_or_the_last_job_s_arrival():
+    storage = Storage.__new__(Storage)
+    storage.files_bytes = 100
+    size = makespan.Size(jobs=4, at_once=2, epochs=3, memory=0.6, mean_arrival_s=0.01)
+    assert makespan.least_s(storage, size) == []
+    storage.bytes_per_s = 10
+    assert makespan.least_s(storage, size) == [pytest.approx(10 * (1 + 5 * 0.4))]
+    late = replace(size, mean_arrival_s=100.0)
+    assert makespan.least_s(storage, late) == [makespan.arrivals_of(late)[-1]]
+
+
+@pytest.mark.whole_size(shown_by="test_the_pace_that_is_predicted_is_seneca_s_by_torch_s")
+def test_seneca_plan_predicts_the_pace_from_one_job_of_torch(tmp_path):
+    with accuracy.bench_accuracy.pictures(None, 160, 32) as folder:
+        of_torch = accuracy.bench_accuracy.Setup(folder, "torch", 0.0, 1, 1, 16, "", 50, every=1)
+        assert 0.5 < accuracy.predicted(of_torch) < 50
+
+
+def test_the_pace_that_is_predicted_is_seneca_s_by_torch_s(monkeypatch, tmp_path):
+    asked = []
+
+    def called(command):
+        asked.append(command)
+        return json.dumps({"instead": {"samples_per_s": 30.0 if "loader=seneca" in command[-1] else 20.0}})
+
+    monkeypatch.setattr(accuracy, "called", called)
+    of_torch = accuracy.bench_accuracy.Setup(tmp_path, "torch", 0.0, 1, 1, 16, "", 50, every=1)
+    assert accuracy.predicted(of_torch) == 1.5
+    assert [command[3] for command in asked] == ["analyze", "plan", "plan"]
+    assert asked[2][-1] == "--what-if=loader=seneca jobs=2 memory=204800B"
+
+
+def test_a_command_that_fails_says_why():
+    with pytest.raises(JobFailed, match="no such thing"):
+        accuracy.called([sys.executable, "-c", "raise SystemExit('no such thing')"])
 
 
 def test_the_stage_is_a_part_of_the_memory_that_shrinks_as_the_memory_grows():
