@@ -65,6 +65,7 @@ class Work:
     Attributes:
         pid: The process.
         name: The job: its ``job=``, or its command line.
+        dataset: The name of its dataset; "": not known.
         since_ms, published_ms: When the process began to publish, and when it published this, in milliseconds
             since 1970.
         delivered: Samples, without the batch that the training loop is at. Where torch's workers prepare:
@@ -90,6 +91,7 @@ class Work:
 
     pid: int
     name: str
+    dataset: str
     since_ms: int
     published_ms: int
     delivered: int
@@ -168,6 +170,7 @@ class View:
 
     Attributes:
         fingerprint: Names the dataset, in hexadecimal.
+        dataset: The name of the dataset for people, see :func:`seneca.data.traits.title`; "": not known.
         samples: The number of samples in the dataset.
         keep_s: For how many seconds the segment outlives its last user; None: until it is removed.
         left_at: When its last user left, in seconds since 1970; None: it is in use, or its users were killed.
@@ -186,6 +189,7 @@ class View:
     """
 
     fingerprint: str
+    dataset: str
     samples: int
     keep_s: int | None
     left_at: int | None
@@ -392,6 +396,7 @@ def _seen(path: Path, uid: str, name: str) -> Segment | None:
 def _view_of(seen: dict[str, Any]) -> View:
     return View(
         fingerprint=seen["fingerprint"],
+        dataset=seen["dataset"],
         samples=seen["samples"],
         keep_s=None if seen["keep"] == KEEP_FOREVER else seen["keep"],
         left_at=seen["left_at"] or None,

@@ -13,9 +13,9 @@ UNRECODED = ("kind", "damaged", "large")
 def work(published_ms=BEGAN_MS, delivered=0, *, served=None, stall_ns=None, spent_ns=None, **changes):
     """What a process publishes; ``served`` and ``stall_ns`` name what is not zero."""
     values = {
-        "pid": 100, "name": "train.py", "since_ms": BEGAN_MS, "prepared": 0, "staged": 0, "skipped": 0,
-        "damaged": 0, "read_bytes": 0, "epoch": 0, "place": 0, "places": 1000, "threads": 1,
-        "batch_size": 10, "rank": 0, "ranks": 1,
+        "pid": 100, "name": "train.py", "dataset": "photos", "since_ms": BEGAN_MS, "prepared": 0,
+        "staged": 0, "skipped": 0, "damaged": 0, "read_bytes": 0, "epoch": 0, "place": 0, "places": 1000,
+        "threads": 1, "batch_size": 10, "rank": 0, "ranks": 1,
     }  # fmt: skip
     return Work(
         published_ms=published_ms,
@@ -46,8 +46,8 @@ def segment(*jobs, name="demo", **changes):
     """A segment that these jobs use."""
     mib = 1 << 20
     view = {
-        "fingerprint": "00", "samples": 1000, "keep_s": 0, "left_at": None, "payload_bytes": 64 * mib,
-        "free_bytes": 16 * mib, "reserved_bytes": 64 * mib,
+        "fingerprint": "00", "dataset": "photos", "samples": 1000, "keep_s": 0, "left_at": None,
+        "payload_bytes": 64 * mib, "free_bytes": 16 * mib, "reserved_bytes": 64 * mib,
         "bytes": {"encoded": 16 * mib, "recoded": 0, "decoded": 16 * mib, "augmented": 16 * mib},
         "budget_bytes": {"encoded": 16 * mib, "recoded": 0, "decoded": 32 * mib, "augmented": 16 * mib},
         "payloads": {"encoded": 10, "recoded": 0, "decoded": 20, "augmented": 30}, "split": "25-50-25",

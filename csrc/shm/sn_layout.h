@@ -50,6 +50,7 @@
 #define SN_CHANGES 8u          /* of the split that are remembered */
 #define SN_DIGEST_TABLES 64u   /* kinds of payloads that processes compare at once */
 #define SN_MOST_TRAITS 64u     /* that a process publishes of its dataset */
+#define SN_DATASET_NAME 64u    /* bytes of the name that people know a dataset by */
 #define SN_TELEMETRY_WORDS 62u /* of what a process publishes of its work */
 #define SN_NONE UINT32_MAX     /* no slot, no granule, no row */
 #define SN_KEEP_FOREVER UINT32_MAX
@@ -218,7 +219,8 @@ typedef struct {
     uint64_t epoch, place, places; /* of the last epoch: its number, samples delivered, of how many (0: not known) */
     uint64_t threads, batch_size;
     uint64_t rank, ranks;
-    char name[96]; /* of the job, for people; ends with a NUL */
+    char name[96];                 /* of the job, for people; ends with a NUL */
+    char dataset[SN_DATASET_NAME]; /* likewise, of its dataset */
 } sn_work;
 
 typedef struct {

@@ -33,6 +33,26 @@ static int read_both(int fd, sn_header *head, sn_row *rows)
     return rc == 0 ? read_at(fd, rows, SN_MAX_ROWS * sizeof *rows, head->rows_at) : rc;
 }
 
+/* The name of the dataset, as it was published last. All who use a segment have one dataset: one that has left has
+ * named it too. */
+static void name_dataset(sn_snapshot *snapshot, const sn_telemetry *before, const sn_telemetry *last)
+{
+    uint64_t latest = 0;
+
+    for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
+        sn_work work;
+
+        if (last[row].sequence == 0 || !sn_telemetry_agrees(&before[row], &last[row]))
+            continue;
+        memcpy(&work, (const void *)last[row].words, sizeof work);
+        if (work.dataset[0] == 0 || work.published_ms < latest)
+            continue;
+        latest = work.published_ms;
+        memcpy(snapshot->dataset, work.dataset, sizeof snapshot->dataset);
+        snapshot->dataset[sizeof snapshot->dataset - 1] = 0;
+    }
+}
+
 /* What the living have published. A block that changes again and again while it is read is left out. */
 static int read_telemetry(int fd, sn_snapshot *snapshot)
 {
@@ -40,6 +60,7 @@ static int read_telemetry(int fd, sn_snapshot *snapshot)
     int rc = read_at(fd, blocks[0], sizeof blocks[0], snapshot->head.telemetry_at), changing = 1;
 
     memset(snapshot->published, 0, sizeof snapshot->published);
+    memset(snapshot->dataset, 0, sizeof snapshot->dataset);
     for (int i = 1; rc == 0 && changing && i <= TRIES; i++) {
         const sn_telemetry *before = blocks[1 - i % 2], *last = blocks[i % 2];
 
@@ -55,8 +76,10 @@ static int read_telemetry(int fd, sn_snapshot *snapshot)
             }
             memcpy(&snapshot->work[row], (const void *)last[row].words, sizeof snapshot->work[row]);
             snapshot->work[row].name[sizeof snapshot->work[row].name - 1] = 0;
+            snapshot->work[row].dataset[sizeof snapshot->work[row].dataset - 1] = 0;
             sn_bit_set(snapshot->published, row);
         }
+        name_dataset(snapshot, before, last);
     }
     return rc;
 }

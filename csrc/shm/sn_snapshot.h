@@ -25,8 +25,9 @@ typedef struct {
     uint64_t alive[SN_MAX_ROWS / 64]; /* rows in use whose owner lives */
     sn_work work[SN_MAX_ROWS];        /* what the rows in `published` have written */
     uint64_t published[SN_MAX_ROWS / 64];
-    uint64_t memory_bytes; /* that the segment takes now */
-    int torn;              /* header and rows changed while they were read */
+    char dataset[SN_DATASET_NAME]; /* its name, as it was published last, also by who has left; "": not known */
+    uint64_t memory_bytes;         /* that the segment takes now */
+    int torn;                      /* header and rows changed while they were read */
 } sn_snapshot;
 
 /* Take a snapshot of the segment that is open as `fd`, for reading at least: 0; SN_E_MAGIC (none, or one that is being

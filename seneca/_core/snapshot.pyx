@@ -62,6 +62,7 @@ cdef extern from "shm/sn_snapshot.h" nogil:
         uint64_t alive[2]
         sn_work work[128]
         uint64_t published[2]
+        char dataset[64]
         uint64_t memory_bytes
         int torn
 
@@ -158,6 +159,7 @@ def snapshot(int fd):
         "fingerprint": b"".join(
             (<object>half).to_bytes(8, "little") for half in seen.head.geometry.fingerprint[:2]
         ).hex(),
+        "dataset": (<bytes>seen.dataset).decode(errors="replace"),
         "samples": seen.head.geometry.n_samples,
         "keep": seen.head.geometry.keep,
         "left_at": seen.head.left_at,

@@ -22,6 +22,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint64_t threads, batch_size
         uint64_t rank, ranks
         char name[96]
+        char dataset[64]
 
     ctypedef struct sn_trait:
         uint64_t name, digest

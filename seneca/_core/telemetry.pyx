@@ -27,6 +27,7 @@ def publish_work(Segment segment, dict values):
     """
     cdef sn_work work
     cdef bytes name = values["name"].encode(errors="replace")[:NAME_BYTES]
+    cdef bytes of = values["dataset"].encode(errors="replace")[:sizeof(work.dataset) - 1]
     memset(&work, 0, sizeof(work))
     work.since_ms, work.published_ms = values["since_ms"], values["published_ms"]
     work.delivered, work.prepared, work.staged = values["delivered"], values["prepared"], values["staged"]
@@ -41,6 +42,7 @@ def publish_work(Segment segment, dict values):
     work.threads, work.batch_size = values["threads"], values["batch_size"]
     work.rank, work.ranks = values["rank"], values["ranks"]
     memcpy(work.name, <const char *>name, len(name))
+    memcpy(work.dataset, <const char *>of, len(of))
     sn_telemetry_write(segment.open(), segment.row, &work)
 
 
@@ -72,6 +74,7 @@ def publish_dataset(Segment segment, uint64_t like, uint64_t source, uint64_t ki
 cdef dict as_dict(const sn_work *work):
     return {
         "name": (<bytes>work.name).decode(errors="replace"),
+        "dataset": (<bytes>work.dataset).decode(errors="replace"),
         "since_ms": work.since_ms,
         "published_ms": work.published_ms,
         "delivered": work.delivered,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import os
+from typing import Any, NamedTuple
 
+from seneca.data.sources.arrow import is_table
+from seneca.data.sources.listing import Listing
 from seneca.data.stages import Pictures, number_of
 from seneca.data.support import Support
 from seneca.identity import title_of
 
-__all__ = ["MOST", "Traits"]
+__all__ = ["MOST", "Traits", "title"]
 
 MOST = 64  # parts that a job publishes; of more, the last ones count together
 REST = "other parts"
+# Names of parts of a dataset.
+PARTS = {"train", "training", "val", "valid", "validation", "test", "testing", "eval", "dev"}
 
 
 class Traits(NamedTuple):
@@ -22,12 +27,14 @@ class Traits(NamedTuple):
         source: Names the samples as they are in storage, 64 bits.
         kind: Names all payloads that can be shared, 64 bits. Equal datasets have equal ones.
         parts: A digest of 64 bits of each part, by its name for people.
+        title: The dataset's name, see :func:`title`.
     """
 
     like: int
     source: int
     kind: int
     parts: dict[str, int]
+    title: str
 
     @classmethod
     def of(cls, support: Support) -> Traits | None:
@@ -67,7 +74,35 @@ class Traits(NamedTuple):
             number_of(names[0]),
             number_of(names[0], *(one.to_bytes(8, "little") for one in names[1:])),
             numbers,
+            title(support.base),
         )
+
+
+def title(dataset: Any) -> str:
+    """What people call a dataset: the last name of its folder or file, as ``photos`` or ``imagenet/train``.
+
+    If that is not known, it is the name of its class. No code of the user's is run.
+    """
+    own = getattr(dataset, "__dict__", {})
+    listing, root = own.get("listing"), own.get("root")
+    if isinstance(listing, Listing) and len(listing.containers) == 1:
+        root = listing.containers[0]
+    elif is_table(dataset):
+        root = dataset.info.dataset_name
+    name = _last_name(os.fsdecode(root)) if isinstance(root, (str, bytes, os.PathLike)) and root else ""
+    return name or type(dataset).__name__
+
+
+def _last_name(path: str) -> str:
+    """The last part of a path or a URL, and the one before it if the last only names a part of a dataset."""
+    _, is_url, place = path.partition("://")
+    if is_url:
+        host, _, rest = place.partition("?")[0].partition("/")
+        place = f"{host.rpartition('@')[2]}/{rest}"  # without a password
+    else:
+        place = os.path.abspath(path)
+    parts = [part for part in place.split("/") if part]
+    return "/".join(parts[-2 if parts[-1].lower() in PARTS else -1 :]) if parts else ""
 
 
 def _rank(name: str) -> tuple[bool, str]:

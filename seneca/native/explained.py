@@ -10,7 +10,7 @@ from seneca.data.support import Support
 from seneca.data.traits import Traits
 from seneca.forms import unrecoded_text
 from seneca.options import Options
-from seneca.tuning.neighbours import neighbours_text
+from seneca.tuning.neighbours import neighbours_text, sharers_text
 
 __all__ = ["native_text", "seed_text"]
 
@@ -44,7 +44,11 @@ def native_text(
         augments = options.share == "exact" or (options.share == "augmented" and not pipeline.deterministic)
         recoded = "RECODED, " if pipeline.recodes else ""
         forms = f"ENCODED, {recoded}DECODED" + (", AUGMENTED" if augments else "")
-        lines = [f"shared in the cache {name!r}: {forms}{of_job}", support.describe_fingerprint()]
+        lines = [
+            f"may be shared in the cache {name!r}: {forms}{of_job}",
+            sharers_text(name, job_key(options.job)),
+            support.describe_fingerprint(),
+        ]
         if text := unrecoded_text(unrecoded):
             lines.append(text)
         traits = Traits.of(support)

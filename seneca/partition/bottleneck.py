@@ -85,7 +85,7 @@ def predict_by(work: Work, split: Split, jobs: Jobs) -> Prediction:
             **{name: _ceiling(work, k, float(rates[k, 0]), jobs) for k, name in enumerate(work.resources)},
             "step": sum(jobs.paces),
         },
-        memory_bytes=float(work.memory_bytes[0]),
+        filled_bytes={form: float(filled[0]) for form, filled in work.filled_bytes.items()},
         mix={form: float(share[0]) for form, share in work.mix.items()},
         prepared=_prepared(per_job, float(work.saves[0])) / total,
         page_cache=float(work.page_cache[0]),
@@ -118,8 +118,12 @@ class Work:
     saves: np.ndarray  # the share of R - (the fastest job's rate) that need not be prepared
     mix: dict[str, np.ndarray]
     page_cache: np.ndarray
-    memory_bytes: np.ndarray
+    filled_bytes: dict[str, np.ndarray]
     resources: tuple[str, ...] = RESOURCES
+
+    @property
+    def memory_bytes(self) -> np.ndarray:
+        return sum(self.filled_bytes.values(), np.zeros(()))
 
 
 def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
@@ -206,10 +210,12 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
         saves=saves,
         mix={"storage": storage, "encoded": encoded, "recoded": recoded, "decoded": decoded},
         page_cache=page_cache,
-        memory_bytes=stage
-        + decoded * samples * decoded_bytes
-        + encoded * samples * encoded_bytes
-        + recoded * samples * recoded_bytes,
+        filled_bytes={
+            "augmented": stage,
+            "decoded": decoded * samples * decoded_bytes,
+            "encoded": encoded * samples * encoded_bytes,
+            "recoded": recoded * samples * recoded_bytes,
+        },
     )
 
 

@@ -25,7 +25,7 @@ class Prediction:
         limited_by: The resource that runs out first.
         ceilings: The samples a second that each resource would allow all jobs together. The least is
             ``samples_per_s``. Models that average have no ceilings.
-        memory_bytes: The bytes of the cache that would be filled.
+        filled_bytes: The bytes of the cache that each form would fill.
         mix: For each form, the share of the preparations that start from it.
         prepared: The share of the delivered samples that are prepared for their delivery. The others are
             copies that another job has made.
@@ -37,10 +37,15 @@ class Prediction:
     per_job: tuple[float, ...]
     limited_by: str
     ceilings: dict[str, float] = field(default_factory=dict)
-    memory_bytes: float = 0.0
+    filled_bytes: dict[str, float] = field(default_factory=dict)
     mix: dict[str, float] = field(default_factory=dict)
     prepared: float = 1.0
     page_cache: float = 0.0
+
+    @property
+    def memory_bytes(self) -> float:
+        """The bytes of the cache that would be filled."""
+        return sum(self.filled_bytes.values())
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ def paper(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
         samples_per_s=total,
         per_job=tuple(total * weight for weight in weights),
         limited_by=min(limits, key=lambda name: limits[name]),
-        memory_bytes=float(_memory_bytes(found, dataset)[0]),
+        filled_bytes={form: float(filled[0]) for form, filled in _filled_bytes(found, dataset).items()},
         mix={**mix, "recoded": 0.0},
     )
 
@@ -202,15 +202,21 @@ def paper(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
 def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
     machine, dataset = _of_profile(profile, jobs)
     found = throughputs(machine, dataset, shares)
-    return Estimates(found.overall(dataset.samples), _memory_bytes(found, dataset))
+    return Estimates(
+        found.overall(dataset.samples), sum(_filled_bytes(found, dataset).values(), np.zeros(()))
+    )
 
 
 PAPER = Model("paper", paper, _estimate, has_recoded=False)
 
 
-def _memory_bytes(found: Throughputs, dataset: Dataset) -> np.ndarray:
-    tensors = found.augmented + found.decoded
-    return (tensors * dataset.inflation + found.encoded) * dataset.encoded_bytes
+def _filled_bytes(found: Throughputs, dataset: Dataset) -> dict[str, np.ndarray]:
+    tensor_bytes = dataset.inflation * dataset.encoded_bytes
+    return {
+        "encoded": found.encoded * dataset.encoded_bytes,
+        "decoded": found.decoded * tensor_bytes,
+        "augmented": found.augmented * tensor_bytes,
+    }
 
 
 def _of_profile(profile: Profile, jobs: Jobs) -> tuple[Machine, Dataset]:

@@ -106,7 +106,7 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
         saves=nothing,
         mix={"storage": nothing + 1.0, "encoded": nothing, "recoded": nothing, "decoded": nothing},
         page_cache=nothing + (1.0 - from_disk),
-        memory_bytes=nothing,
+        filled_bytes={"augmented": nothing},
         resources=RESOURCES,
     )
 

@@ -17,9 +17,9 @@ from seneca.cache import SampleCache
 from seneca.data.stages import number_of
 from seneca.data.traits import Traits
 from seneca.errors import SegmentError
-from seneca.segments import DatasetSeen, State, segments
+from seneca.segments import DatasetSeen, State, find, segments
 
-__all__ = ["neighbours_text", "publish_traits"]
+__all__ = ["neighbours_text", "publish_traits", "sharers_text"]
 
 MOST_JOBS, MOST_PARTS = 3, 4  # that are named
 
@@ -61,6 +61,25 @@ class Neighbour(NamedTuple):
         if more > 0:
             return f"{parts} and {more} more differ"
         return f"{parts} differ{'' if len(self.differ) > 1 else 's'}"
+
+
+def sharers_text(cache: str, job: int, folder: str | None = None) -> str:
+    """Describe the other jobs that use a cache now, or say that there is none. For the arguments see
+    :func:`neighbours_text`."""
+    try:
+        view = find(cache, None if folder is None else Path(folder)).view
+    except (OSError, SegmentError):
+        view = None  # no job has made it yet, or it cannot be read
+    others = [one for one in view.jobs if one.key != f"{job:016x}"] if view is not None else []
+    if not others:
+        return "now no other job uses that cache"
+    named = [
+        f"process {one.pids[0] if one.pids else '?'}" + (f" ({one.work[0].name})" if one.work else "")
+        for one in others[:MOST_JOBS]
+    ]
+    if len(others) > MOST_JOBS:
+        named.append(f"and {len(others) - MOST_JOBS} more")
+    return f"now {len(others)} other job{'s use' if len(others) > 1 else ' uses'} it: {', '.join(named)}"
 
 
 def neighbours_text(traits: Traits, cache: str, job: int, folder: str | None = None) -> str:

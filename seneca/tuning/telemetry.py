@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from seneca._core.telemetry import CAUSES, publish_work
+from seneca._core.telemetry import CAUSES, NAME_BYTES, publish_work
 from seneca._runtime.distributed import world
 from seneca.cache import SampleCache
 from seneca.data.traits import Traits
@@ -30,6 +30,7 @@ from seneca.tuning.neighbours import publish_traits
 __all__ = ["EpochTimes", "Telemetry", "WorkDone", "cores_used"]
 
 EVERY_S = 0.25
+CUT = " … "  # in place of what is left out
 NS = 1_000_000_000
 
 
@@ -72,7 +73,10 @@ class WorkDone:
 NOTHING = WorkDone(Spent(), 0, None, False, 0)
 
 
-NO_EPOCH = dict.fromkeys(("epoch", "places", "threads", "batch_size", "rank", "ranks"), 0)
+NO_EPOCH: dict[str, Any] = {
+    **dict.fromkeys(("epoch", "places", "threads", "batch_size", "rank", "ranks"), 0),
+    "dataset": "",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +161,7 @@ class Telemetry:
             "batch_size": batch_size,
             "rank": rank,
             "ranks": ranks,
+            "dataset": "" if traits is None else traits.title,
         }
         if self._last is NOTHING:
             self._last = work()  # what the loader did before, perhaps with another cache
@@ -323,8 +328,8 @@ class _Process:
         for cause, ns in stall.items():
             self.stall_ns[cause] += ns
 
-    def publish(self, cache: SampleCache, epoch: dict[str, int]) -> None:
-        """Publish what all loaders have done, and where the one that publishes it is in its epoch."""
+    def publish(self, cache: SampleCache, epoch: dict[str, Any]) -> None:
+        """Publish what all loaders have done, what the one that publishes it loads, and where it is."""
         values: dict[str, Any] = {
             "name": self.name,
             "since_ms": self.since_ms,
@@ -342,7 +347,17 @@ class _Process:
 def _command_line() -> str:
     """``sys.argv`` as a text. An embedding program may have put anything into it, or nothing."""
     program, *arguments = map(str, getattr(sys, "argv", None) or [""])
-    return " ".join([os.path.basename(program) or "python", *arguments])
+    return _fitting(" ".join([os.path.basename(program) or "python", *arguments]))
+
+
+def _fitting(name: str) -> str:
+    """A name without its middle, if it is too long: jobs often differ in their last arguments."""
+    if len(name.encode(errors="replace")) <= NAME_BYTES:
+        return name
+    begin = name[: NAME_BYTES // 3].encode(errors="replace")[: NAME_BYTES // 3]
+    room = NAME_BYTES - len(begin) - len(CUT.encode())
+    end = name[-room:].encode(errors="replace")[-room:]
+    return f"{begin.decode(errors='ignore')}{CUT}{end.decode(errors='ignore')}"
 
 
 def _now_ms() -> int:

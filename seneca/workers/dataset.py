@@ -41,7 +41,7 @@ from seneca.epochs.progress import EpochProgress
 from seneca.errors import NoSpaceError, SegmentError
 from seneca.forms import Form
 from seneca.partition import Jobs
-from seneca.tuning.neighbours import neighbours_text
+from seneca.tuning.neighbours import neighbours_text, sharers_text
 from seneca.views import Stats
 from seneca.workers import explained
 from seneca.workers.inspection import Inspection
@@ -177,7 +177,11 @@ class SharedDataset(faces.SharedDataset):
         first = explained.shared_text(terms, support, name) + self._session.describe_job(self._cache)
         if self._session.makes_quicker(terms):
             first += f"; {explained.MADE_QUICKER}"
-        lines = [first, support.describe_fingerprint()]
+        lines = [
+            first,
+            sharers_text(name, job_key(self.job), self._folder),
+            support.describe_fingerprint(),
+        ]
         compared = explained.compared_text(terms, self._proof_table, self._compared())
         lines.append(compared + self._session.describe_servers())
         traits = Traits.of(support)

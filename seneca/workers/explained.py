@@ -48,11 +48,11 @@ def changed_text(dataset: Any, attributes: list[str]) -> str:
 
 
 def shared_text(terms: Terms, support: Support, cache: str) -> str:
-    """Describe what of a dataset is shared, and where. ``cache`` is the name of its cache."""
+    """Describe what of a dataset may be shared, and where. ``cache`` is the name of its cache."""
     forms = "ENCODED, DECODED" if support.stages is not None and support.stages.decoded else ""
     if terms.shares:
         forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
-    return f"{support.name}: {'; '.join(support.why)}; shared in the cache {cache!r}: {forms}"
+    return f"{support.name}: {'; '.join(support.why)}; may be shared in the cache {cache!r}: {forms}"
 
 
 def order_text(sampler: Any, share: str) -> str:

@@ -75,6 +75,7 @@ def test_what_watchers_see_is_what_the_loader_did(picture_folder, name, kind):
         *(stats["delivered"], stats["prepared"], stats["staged"]),
     )
     assert (seen.read_bytes, seen.skipped, seen.damaged) == (stats["read_bytes"], 0, 0)
+    assert seen.dataset == find(name).view.dataset == ("Slow" if kind == "items" else picture_folder.name)
     assert stats["stall_s"] > 0
     assert sum(seen.stall_ns.values()) * 1e-9 == pytest.approx(stats["stall_s"], rel=0.05, abs=0.01)
     assert seen.spent_ns["item" if kind == "items" else "decode"] > 0

@@ -46,7 +46,6 @@ WITHOUT = {
     "native/planned_order": "known orders: test_loader.py, test_loader_ranks.py, epochs/test_resumable_*.py",
     "native/prefetch": "batches made ahead: test_loader.py, test_loader_lifetime.py",
     "native/session": "what epochs have in common: test_loader.py, tuning/test_controller.py",
-    "data/traits": "what jobs publish of their datasets: tuning/test_neighbours.py",
     "data/sources/arrow": "tables of Hugging Face datasets: tests/frameworks/test_datasets.py",
     "data/sources/source": "a row of data.sources.SOURCES: data/test_archive.py",
     "data/sources/parquet": "files of Parquet, which pyarrow writes: tests/frameworks/test_parquet.py",

@@ -33,6 +33,7 @@ def work_of(*, served, spent_ns):
     names += ("epoch", "place", "places", "threads", "batch_size", "rank", "ranks")
     return {
         "name": "",
+        "dataset": "",
         **dict.fromkeys(names, 0),
         "served": {"storage": 0, "encoded": 0, "recoded": 0, "decoded": 0, "augmented": 0} | served,
         "unrecoded": {"kind": 0, "damaged": 0, "large": 0},

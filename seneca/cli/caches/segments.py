@@ -29,6 +29,7 @@ __all__ = [
     "NoSuchCache",
     "as_json",
     "cannot_list",
+    "dataset_text",
     "ls",
     "prune",
     "readable",
@@ -65,18 +66,20 @@ def ls(*, as_text: bool, console: Console | None = None) -> int:
         _print_lists(console)
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("name", "state"):
+    for name in ("name", "dataset", "state"):
         table.add_column(name, no_wrap=name == "state", overflow="fold")
     for name in ("memory", "held", "jobs", "samples"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for one in found:
-        held, jobs, samples = "", "", ""
+        held, jobs, samples, dataset = "", "", "", ""
         if (view := one.view) is not None:
+            dataset = view.dataset
             held = show_bytes(view.payload_bytes - view.free_bytes)
             jobs, samples = f"{len(view.jobs)}", f"{view.samples:,}"
         table.add_row(
             Text(printable(one.name)),
+            Text(printable(dataset)),
             one.state.value,
             show_bytes(one.memory_bytes),
             held,
@@ -116,14 +119,14 @@ def stat(name: str | None, *, as_text: bool, console: Console | None = None) -> 
         print(json.dumps(as_json(one), indent=1))
         return 0
     console = console or Console()
-    head = f"{printable(one.name)}: {one.state.value}{_kept(view)}"
+    head = f"{printable(one.name)}: {dataset_text(view)}; {one.state.value}{_kept(view)}"
     console.print(head, highlight=False, markup=False)
     held = view.payload_bytes - view.free_bytes
     lacking = view.reserved_bytes < view.payload_bytes
     so_far = f" (reserved so far: {show_bytes(view.reserved_bytes)})" if lacking else ""
     console.print(
         f"memory {show_bytes(one.memory_bytes)}, for payloads {show_bytes(view.payload_bytes)}{so_far}, "
-        f"of which {show_bytes(held)} are held; {view.samples:,} samples; split {view.split}",
+        f"of which {show_bytes(held)} are held; split {view.split}",
         highlight=False,
     )
     if view.torn:
@@ -136,22 +139,48 @@ def stat(name: str | None, *, as_text: bool, console: Console | None = None) -> 
         sizes = show_bytes(view.bytes[form]), show_bytes(view.budget_bytes[form])
         table.add_row(form, f"{count:,}", f"{count / view.samples:.0%}", *sizes)
     console.print(table)
+    if view.jobs:
+        console.print()
+        console.print(_jobs_table(view))
     for job in view.jobs:
-        pids = ", ".join(map(str, job.pids))
-        pace = "" if job.pace is None else f", whose step takes {job.pace:,} samples/s"
-        name = f"{job.work[0].name} ({job.key})" if job.work else job.key
-        who = f"job {name}: {job.iterators} drawing, processes {pids}{pace}"
-        console.print(printable(who), highlight=False, markup=False)
-        for line in said_of_sharing(job, view.samples):
-            console.print(f"  {line}", highlight=False, markup=False)
-        unrecoded = {why: sum(work.unrecoded[why] for work in job.work) for why in UNRECODED}
-        if text := unrecoded_text(unrecoded):
-            console.print(f"  {text}", highlight=False, markup=False)
+        unrecoded = unrecoded_text({why: sum(work.unrecoded[why] for work in job.work) for why in UNRECODED})
+        for line in [*said_of_sharing(job, view.samples), *([unrecoded] if unrecoded else [])]:
+            who = f"{_name_of(job)}, process {job.pids[0]}" if job.pids else _name_of(job)
+            console.print(f"{printable(who)}: {line}", highlight=False, markup=False)
+    if view.split_changes:
+        console.print()
     for change in view.split_changes[-3:]:
         when = datetime.datetime.fromtimestamp(change["when"]).strftime("%Y-%m-%d %H:%M:%S")
         changed = printable(f"{when} split {change['split']}: {change['why']}")
         console.print(changed, highlight=False, markup=False)
     return 0
+
+
+def _jobs_table(view: View) -> Table:
+    """The jobs that use a cache, a row each."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("job", overflow="fold")
+    for name in ("epoch", "samples", "prepared", "step"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("run", "processes"):
+        table.add_column(name, overflow="fold")
+    for job in view.jobs:
+        told = bool(job.work)
+        epochs = {work.epoch for work in job.work}
+        table.add_row(
+            Text(printable(_name_of(job))),
+            f"{min(epochs)}" if epochs and job.iterators else "",
+            f"{sum(work.delivered for work in job.work):,}" if told else "",
+            f"{sum(work.prepared for work in job.work):,}" if told else "",
+            "" if job.pace is None else f"{job.pace:,}/s",
+            job.key,
+            " ".join(map(str, job.pids)),
+        )
+    return table
+
+
+def _name_of(job: JobSeen) -> str:
+    return job.work[0].name if job.work else "has not begun"
 
 
 def rm(names: Sequence[str], *, force: bool) -> int:
@@ -301,6 +330,12 @@ def sharing_as_json(compared: dict[str, int], apart: str) -> dict[str, Any]:
     return {"compared": compared, "differing_at_most": at_most, "apart": apart}
 
 
+def dataset_text(view: View) -> str:
+    """The dataset that a cache is of, for people: its name, if that is known, and its length."""
+    samples = f"{view.samples:,} samples"
+    return f"{printable(view.dataset)}, {samples}" if view.dataset else samples
+
+
 def said_of_sharing(job: JobSeen | JobRates, samples: int) -> list[str]:
     """The same for people. ``samples`` is the number of samples of the dataset."""
     lines = [f"{form}: {confidence.in_words(n, samples)}" for form, n in job.compared.items()]
@@ -325,12 +360,15 @@ def _named(name: str) -> Segment:
 
 def _only_name() -> str:
     """The name of this user's only cache."""
-    names = [one.name for one in _all() if one.why != "another user's"]
-    if not names:
+    own = [one for one in _all() if one.why != "another user's"]
+    if not own:
         raise NoSuchCache("this user has no cache")
-    if len(names) > 1:
+    if len(own) > 1:
+        names = [
+            f"{one.name} ({one.view.dataset})" if one.view and one.view.dataset else one.name for one in own
+        ]
         raise BadUse(f"give a name, because there are several caches: {', '.join(map(printable, names))}")
-    return names[0]
+    return own[0].name
 
 
 def readable(name: str) -> tuple[Segment, View]:

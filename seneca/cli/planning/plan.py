@@ -51,6 +51,7 @@ LIMITS = {
     "pcie": "PCIe",
 }
 NOTHING = 0.005  # relative: a smaller gain counts as none
+LEAST_FILLED = 0.005  # of what is filled; less is not named
 
 
 def reads_ahead(profile: Profile) -> int:
@@ -144,21 +145,21 @@ def show_plan(
     points: list[tuple[float, Prediction]],
     console: Console,
 ) -> None:
-    """Show tables and sentences to people, with ``instead`` beside the present state."""
+    """Show sentences and tables to people, with ``instead`` beside the present state."""
     plans = [("now", plan)] + ([("instead", instead)] if instead is not None else [])
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for name, one in plans:
+        for sentence in answers(one):
+            lead = "" if instead is None else f"{name}: "
+            console.print(lead + sentence, markup=False, highlight=False, soft_wrap=True)
+        console.print()
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=instead is not None)
     table.add_column("")
     for name, _ in plans:
-        table.add_column(name if instead is not None else "", justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True)
     of_hosts = OF_HOSTS if any(one.jobs.hosts != ALONE for _, one in plans) else {}
     for name, text in (ROWS | of_hosts).items():
         table.add_row(name, *(text(one) for _, one in plans))
     console.print(table)
-    for name, one in plans:
-        console.print()
-        for sentence in answers(one):
-            lead = "" if instead is None else f"{name}: "
-            console.print(lead + sentence, markup=False, highlight=False, soft_wrap=True)
     if what_if is not None and what_if.over is not None:
         console.print()
         _show_curve(what_if.over, points, what_if.loader or plan.model, console)
@@ -189,20 +190,31 @@ def _split_text(model: str, best: Prediction) -> str:
 
 
 def _step_text(jobs: Jobs) -> str:
-    return " ".join(dict.fromkeys("any" if math.isinf(pace) else f"{pace:,.0f}" for pace in jobs.paces))
+    paces = " ".join(dict.fromkeys("" if math.isinf(pace) else f"{pace:,.0f}" for pace in jobs.paces)).strip()
+    return paces or "any"
+
+
+def _filled_text(best: Prediction) -> str:
+    """What the cache would hold, a line for each form, as ``345 MiB recoded``."""
+    filled = [
+        f"{show_bytes(best.filled_bytes[form])} {form}"
+        for form in ("encoded", "recoded", "decoded", "augmented")
+        if best.filled_bytes.get(form, 0.0) >= LEAST_FILLED * best.memory_bytes > 0
+    ]
+    return "\n".join(filled) or "nothing"
 
 
 ROWS = {
-    "samples": lambda one: f"{one.profile.samples:,}",
+    "samples of the dataset": lambda one: f"{one.profile.samples:,}",
     "cores": lambda one: f"{one.profile.cores}",
     "memory for the cache": lambda one: show_bytes(one.profile.cache_bytes),
     "storage": lambda one: show_rate(one.profile.storage_bytes_per_s),
     "jobs": lambda one: f"{one.jobs.count}",
-    "step, samples/s": lambda one: _step_text(one.jobs),
+    "training step, samples/s": lambda one: _step_text(one.jobs),
     "model": lambda one: one.model,
     "split, encoded-(recoded-)decoded-augmented": lambda one: _split_text(one.model, one.best),
-    "samples/s of all jobs": lambda one: f"{one.best.samples_per_s:,.0f}",
-    "samples/s of a job": lambda one: _per_job(one.best),
+    "all jobs together, samples/s": lambda one: f"{one.best.samples_per_s:,.0f}",
+    "each job, samples/s": lambda one: _per_job(one.best),
     "limited by": lambda one: one.best.limited_by,
     "prepared from storage": lambda one: f"{one.best.mix['storage']:.0%}",
     "  of these in the page cache": lambda one: (
@@ -211,16 +223,16 @@ ROWS = {
     "prepared from encoded, recoded, decoded": lambda one: ", ".join(
         f"{one.best.mix[form.name.lower()]:.0%}" for form in KEPT_FORMS
     ),
-    "copies of another job's": lambda one: f"{1 - one.best.prepared:.0%}",
-    "memory filled": lambda one: show_bytes(one.best.memory_bytes),
-    "a GB of memory more adds": lambda one: f"{one.worth.gb_memory:,.0f}",
-    "a core more adds": lambda one: f"{one.worth.core:,.0f}",
-    "100 MB/s of storage more add": lambda one: f"{one.worth.storage_100mb_per_s:,.0f}",
+    "taken from copies of other jobs": lambda one: f"{1 - one.best.prepared:.0%}",
+    "the cache is filled with": lambda one: _filled_text(one.best),
+    "a GB of memory more adds, samples/s": lambda one: f"{one.worth.gb_memory:,.0f}",
+    "a core more adds, samples/s": lambda one: f"{one.worth.core:,.0f}",
+    "100 MB/s of storage more add, samples/s": lambda one: f"{one.worth.storage_100mb_per_s:,.0f}",
 }
 OF_HOSTS = {
     "hosts": lambda one: f"{one.jobs.hosts.count}",
     "files that servers have room for": lambda one: f"{_served(one):.0%}",
-    "samples/s of all hosts": lambda one: f"{one.jobs.hosts.count * one.best.samples_per_s:,.0f}",
+    "all hosts together, samples/s": lambda one: f"{one.jobs.hosts.count * one.best.samples_per_s:,.0f}",
 }
 
 
@@ -282,6 +294,7 @@ def _prediction_json(best: Prediction) -> dict[str, Any]:
         "prepared": best.prepared,
         "page_cache": best.page_cache,
         "memory_bytes": best.memory_bytes,
+        "filled_bytes": best.filled_bytes,
     }
 
 

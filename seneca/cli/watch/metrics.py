@@ -111,7 +111,11 @@ BY_LABEL: list[tuple[str, str, str, str, int]] = [
 OF_CACHE: list[tuple[str, str, Callable[[View], int]]] = [
     ("seneca_cache_payload_bytes", "Memory for payloads.", lambda view: view.payload_bytes),
     ("seneca_cache_free_bytes", "Memory for payloads that holds none.", lambda view: view.free_bytes),
-    ("seneca_cache_dataset_samples", "Samples of the dataset.", lambda view: view.samples),
+    (
+        "seneca_cache_dataset_samples",
+        "Samples of the dataset, which a label names.",
+        lambda view: view.samples,
+    ),
     ("seneca_cache_jobs", "Jobs that use the cache.", lambda view: len(view.jobs)),
     (
         "seneca_cache_processes",
@@ -119,6 +123,7 @@ OF_CACHE: list[tuple[str, str, Callable[[View], int]]] = [
         lambda view: sum(len(job.pids) for job in view.jobs),
     ),
 ]
+NAMES_DATASET = "seneca_cache_dataset_samples"  # has the dataset's name as a label, once it is known
 BY_FORM: list[tuple[str, str, Callable[[View], dict[str, int]]]] = [
     ("seneca_cache_form_bytes", "Memory of the payloads of a form.", lambda view: view.bytes),
     ("seneca_cache_form_budget_bytes", "Memory that a form may take.", lambda view: view.budget_bytes),
@@ -157,7 +162,8 @@ def families(found: Iterable[Segment] | None) -> list[Family]:
 
 def _put_view(known: dict[str, Family], cache: str, view: View) -> None:
     for name, _, value in OF_CACHE:
-        known[name].put(value(view), {"cache": cache})
+        labels = {"dataset": view.dataset} if name == NAMES_DATASET and view.dataset else {}
+        known[name].put(value(view), {"cache": cache, **labels})
     for name, _, by_form in BY_FORM:
         for form, amount in by_form(view).items():
             known[name].put(amount, {"cache": cache, "form": form})

@@ -87,7 +87,7 @@ def sentence(recording: Recording) -> str:
     jobs = f"{len(recording.jobs):,} job{'' if len(recording.jobs) == 1 else 's'}"
     rate = f", {count(total.delivered / seconds)} samples/s together" if seconds > 0 else ""
     text = f"{jobs} got {total.delivered:,} samples in {time_text(seconds)}{rate}."
-    if total.prepared:
+    if total.prepared and len(recording.jobs) > 1:
         text += f" Each preparation gave {total.delivered / total.prepared:.2f} deliveries."
     if total.ns:
         text += f" The training loops waited {percent(total.stalled)} of the time"
@@ -115,7 +115,7 @@ def _table(recording: Recording, names: Sequence[str]) -> str:
     heads = ("time", "samples", "samples/s", "stalled", *FORMS, "prepared", "read")
     several = len(recording.caches) > 1
     rows = []
-    for name, track in zip(names, recording.jobs.values(), strict=True):
+    for name, ((path, _), track) in zip(names, recording.jobs.items(), strict=True):
         done = track.last.watched
         seconds = track.last_s - track.first_s
         shares = done.served_shares
@@ -128,9 +128,10 @@ def _table(recording: Recording, names: Sequence[str]) -> str:
             f"{done.prepared:,}",
             show_bytes(done.read_bytes),
         ]
-        whose = (
-            f'{text(name)}<br><span class="faint">{text(track.last.cache)}</span>' if several else text(name)
-        )
+        whose = text(name)
+        if several:
+            of = f" ({recording.caches[path].dataset})" if path in recording.caches else ""
+            whose += f'<br><span class="faint">{text(track.last.cache + of)}</span>'
         lost = [f"{n:,} {what}" for n, what in ((done.skipped, "skipped"), (done.damaged, "damaged")) if n]
         if lost:
             whose += f'<br><span class="faint">{", ".join(lost)}</span>'
@@ -190,7 +191,8 @@ def _memory(recording: Recording) -> list[str]:
     for track in recording.caches.values():
         layers = {form: [value or 0.0 for value in track.values(i)] for i, form in enumerate(HELD_FORMS)}
         most = max((value for value in track.values(len(HELD_FORMS)) if value is not None), default=0.0)
-        parts.append(f'<p class="faint">Cache {text(track.name)}, with {show_bytes(most)} for payloads.</p>')
+        of = f"Cache {track.name} ({track.dataset}), with {show_bytes(most)} for payloads."
+        parts.append(f'<p class="faint">{text(of)}</p>')
         parts.append(
             stacked(recording.times, layers, FORM_COLOURS, show_bytes, most=most or None, in_bytes=True)
         )

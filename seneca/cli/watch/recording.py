@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from seneca.cli.caches.segments import dataset_text
 from seneca.cli.watch.rates import FORMS, CacheRates, Done, JobRates
 from seneca.segments import State
 
@@ -62,9 +63,15 @@ class JobTrack(Track):
 
 @dataclass
 class CacheTrack(Track):
-    """A cache: ``(memory held in bytes by form, memory for payloads)`` at each point."""
+    """A cache: ``(memory held in bytes by form, memory for payloads)`` at each point.
+
+    Attributes:
+        name: The cache's name.
+        dataset: The dataset that it is of, in words.
+    """
 
     name: str = field(kw_only=True)
+    dataset: str = field(kw_only=True)
 
 
 def _mean(points: Sequence[tuple[float, ...]]) -> Point:
@@ -130,7 +137,10 @@ class Recording:
         if path not in self.caches:
             if not cache.jobs:
                 return  # one that was not used meanwhile is of no interest
-            self.caches[path] = CacheTrack([None] * len(self.times), name=cache.segment.name)
+            self.caches[path] = CacheTrack(
+                [None] * len(self.times), name=cache.segment.name, dataset=dataset_text(view)
+            )
+        self.caches[path].dataset = dataset_text(view)  # a job names it once it has begun
         held = [float(view.bytes.get(form, 0)) for form in HELD_FORMS]
         self.caches[path].heard.append((*held, float(view.payload_bytes)))
 

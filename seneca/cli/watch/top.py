@@ -13,14 +13,21 @@ from rich.live import Live
 from rich.text import Text
 
 from seneca._runtime.printable import printable
-from seneca.cli.caches.segments import BadUse, cannot_list, readable, said_of_sharing, sharing_as_json
+from seneca.cli.caches.segments import (
+    BadUse,
+    cannot_list,
+    dataset_text,
+    readable,
+    said_of_sharing,
+    sharing_as_json,
+)
 from seneca.cli.interrupts import Interrupts
 from seneca.cli.planning.what_if import show_bytes
 from seneca.cli.watch.rates import FORMS, CacheRates, JobRates, RateMeter
 from seneca.errors import SegmentOwnerError
 from seneca.segments import Segment, State, find, segments
 
-__all__ = ["MOST_S", "as_json", "checked_every", "lines", "run", "snapshot"]
+__all__ = ["MOST_S", "apart", "as_json", "checked_every", "lines", "run", "snapshot"]
 
 LEAST_S, MOST_S = 0.1, 86_400.0
 SMOOTH_S = 1.0  # processes publish four times a second at most; rates of less time would jump
@@ -126,6 +133,8 @@ def _cache_as_json(cache: CacheRates) -> dict[str, Any]:
     return {
         "name": one.name,
         "owner": one.owner,
+        "dataset": None if view is None else view.dataset or None,
+        "samples": None if view is None else view.samples,
         "state": one.state.value,
         "why": one.why,
         "memory_bytes": one.memory_bytes,
@@ -183,12 +192,16 @@ def lines(seen: Sequence[CacheRates], width: int, name: str | None = None) -> li
         none = "no job of this host has a cache" if name is None else f"there is no cache {name} any more"
         return [Text(none)]
     columns = _columns(width)
+    jobs = [job for cache in seen for job in cache.jobs]
+    names = dict(zip(map(id, jobs), apart([_label(job) for job in jobs], columns[0][1]), strict=True))
     shown = [Text(_row([title for title, _, _ in columns], columns), style="bold")]
     for cache in seen:
         shown.append(_cache_line(cache, width))
         view = cache.segment.view
+        if view is not None:
+            shown.append(Text(f"  {dataset_text(view)}", style="dim"))
         for job in cache.jobs:
-            shown.append(_job_line(job, columns, width >= WIDE))
+            shown.append(_job_line(job, names[id(job)], columns))
             for said in said_of_sharing(job, 0 if view is None else view.samples):
                 shown += [Text(f"  {part}", style="dim") for part in _wrapped(said, width - 2)]
     shown += [Text(line, style="dim") for line in _wrapped(LEGEND, width)]
@@ -225,11 +238,52 @@ def _row(cells: Sequence[str], columns: Sequence[Column]) -> str:
     return (" " * _gap(wide)).join(fitted).rstrip()
 
 
-def _job_line(job: JobRates, columns: Sequence[Column], wide: bool) -> Text:
-    pid = f"{job.pids[0]}" if job.pids else ""
+def _label(job: JobRates) -> str:
+    """The name of a job, and how many of its processes there are."""
     name = printable(job.name) if job.name else "process" if job.name is None else "job"
-    if job.publishing > 1:
-        name = f"{job.publishing}x {name}"
+    return f"{job.publishing}x {name}" if job.publishing > 1 else name
+
+
+def apart(names: Sequence[str], room: int) -> list[str]:
+    """Names for a column: if those of one program do not fit, what they have in common is left out.
+
+    Args:
+        names: Command lines, or other names. Those that begin with the same word are of one program.
+        room: The columns of the terminal.
+
+    Returns:
+        The names. One that is still too long is not cut.
+    """
+    shown = list(names)
+    for program in {name.partition(" ")[0] for name in names}:
+        own = [i for i, name in enumerate(names) if name.partition(" ")[0] == program]
+        words = [names[i].split(" ") for i in own]
+        if _equal(words) == max(map(len, words)) or max(cell_len(names[i]) for i in own) <= room:
+            continue
+        shortest = min(map(len, words))
+        begin = min(_equal(words), shortest - 1)
+        if begin > 1 and words[0][begin - 1].startswith("-"):
+            begin -= 1  # an option stays with its value
+        end = min(_equal([one[begin:][::-1] for one in words]), shortest - begin - 1)
+        differ = [" ".join(one[begin : len(one) - end]) + ("…" if end else "") for one in words]
+        lead = ("", f"{program} ", f"{program} …")[min(begin, 2)]
+        if begin and len(lead) + max(map(cell_len, differ)) > room:
+            lead = "…"
+        for i, text in zip(own, differ, strict=True):
+            shown[i] = lead + text
+    return shown
+
+
+def _equal(texts: Sequence[Sequence[str]]) -> int:
+    """How many words at the beginning are the same in all."""
+    for n, words in enumerate(zip(*texts, strict=False)):
+        if len(set(words)) > 1:
+            return n
+    return min(map(len, texts))
+
+
+def _job_line(job: JobRates, name: str, columns: Sequence[Column]) -> Text:
+    pid = f"{job.pids[0]}" if job.pids else ""
     if job.name is None:
         cells = [name, pid, "", "has not begun", "", "", ""]
     elif job.idle:
@@ -263,7 +317,7 @@ def _cache_line(cache: CacheRates, width: int) -> Text:
     held = view.payload_bytes - view.free_bytes
     line.append(f" {show_bytes(held)} of {show_bytes(view.payload_bytes)}")
     sharing = cache.deliveries_per_preparation
-    if sharing is not None:
+    if sharing is not None and len(cache.jobs) > 1:  # one by itself shares with nobody
         text = f"sharing {sharing:.2f}"
         line.append(text.rjust(max(len(text) + 1, width - line.cell_len)))
     return line

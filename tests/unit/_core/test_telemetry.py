@@ -8,6 +8,7 @@ from engine import Place, Process
 from sizes import size
 
 from seneca import errors
+from seneca._core.segment import KEEP_FOREVER
 from seneca._core.snapshot import snapshot
 from seneca._core.telemetry import CAUSES, NAME_BYTES, publish_work
 
@@ -26,7 +27,7 @@ def place():
         yield place
 
 
-def work_from(first, name="train.py --lr 0.1", step=1):
+def work_from(first, name="train.py --lr 0.1", step=1, dataset="photos"):
     """What a process could publish: each number is another one, from ``first`` on."""
     values = iter(range(first, first + 1000 * step, step) if step else [first] * 1000)
     numbers = {number: next(values) for number in NUMBERS}
@@ -34,7 +35,7 @@ def work_from(first, name="train.py --lr 0.1", step=1):
     unrecoded = {why: next(values) for why in UNRECODED}
     stall, spent = ({cause: next(values) for cause in CAUSES} for _ in range(2))
     counts = {"served": served, "unrecoded": unrecoded, "stall_ns": stall, "spent_ns": spent}
-    return {"name": name, **numbers, **counts}
+    return {"name": name, "dataset": dataset, **numbers, **counts}
 
 
 def seen(place):
@@ -67,6 +68,35 @@ def test_a_long_name_is_cut_and_a_strange_one_is_shown(place):
     assert seen(place)[0]["name"] == "x" * NAME_BYTES
     publish_work(segment, work_from(1, "\udcff é"))
     assert seen(place)[0]["name"] == "? é"
+
+
+def dataset_of(place):
+    with open(place.path, "rb") as file:
+        return snapshot(file.fileno())["dataset"]
+
+
+def test_the_dataset_is_named_also_once_all_have_left():
+    with Place(100, keep=KEEP_FOREVER) as place:
+        one, other = place.attach(1), place.attach(2)
+        publish_work(one, work_from(1, dataset=""))
+        assert dataset_of(place) == ""
+        publish_work(one, work_from(100, dataset="photos"))
+        publish_work(other, work_from(50, dataset="an older name"))
+        assert dataset_of(place) == "photos", "it was published last"
+        place.close(one)
+        place.close(other)
+        assert seen(place) == [] and dataset_of(place) == "photos"
+        place.attach(3)
+        assert dataset_of(place) == "photos", "who has not begun takes nothing from it"
+        os.unlink(place.path)
+
+
+def test_the_name_of_a_dataset_is_cut_and_a_strange_one_is_shown(place):
+    segment = place.attach()
+    publish_work(segment, work_from(1, dataset="x" * 500))
+    assert seen(place)[0]["dataset"] == dataset_of(place) == "x" * 63
+    publish_work(segment, work_from(2, dataset="\udcff é"))
+    assert seen(place)[0]["dataset"] == dataset_of(place) == "? é"
 
 
 def test_who_comes_next_into_a_row_has_published_nothing(place):

@@ -477,18 +477,18 @@ def test_names_are_equal_in_all_processes_and_follow_the_code(picture_folder, tm
             Numbers(5),
             {},
             r"opaque: Numbers is shared by whole items: what is in between is not known; "
-            r"shared in the cache '[0-9a-f]{16}': AUGMENTED",
+            r"may be shared in the cache '[0-9a-f]{16}': AUGMENTED",
         ),
         (
             Sounds(),
             {"cache": "mine"},
             "staged: Sounds offers read, decode and augment; "
-            "shared in the cache 'mine': ENCODED, DECODED, AUGMENTED",
+            "may be shared in the cache 'mine': ENCODED, DECODED, AUGMENTED",
         ),
         (
             Sounds(),
             {"cache": "mine", "share": "decoded"},
-            "staged: .* shared in the cache 'mine': ENCODED, DECODED",
+            "staged: .* may be shared in the cache 'mine': ENCODED, DECODED",
         ),
         (Numbers(5), {"cache": None}, "not shared: cache=None"),
         (Numbers(5), {"share": "none"}, "not shared: whole items are all that could be, but share='none'"),
@@ -516,8 +516,8 @@ def test_explain_says_what_the_fingerprint_covers(tmp_path, monkeypatch):
             place = os.fspath(self.place)
             return float(os.environ["SENECA_TEST_GAIN"]) * self.values[index], place
 
-    first, covered, shown = seneca.SharedDataset(OfFiles(tmp_path), key="mine").explain().split("\n")
-    assert first.startswith("opaque: ")
+    first, now, covered, shown = seneca.SharedDataset(OfFiles(tmp_path), key="mine").explain().split("\n")
+    assert first.startswith("opaque: ") and now.startswith("now ")
     assert covered.startswith("Fingerprint: its state, the code of ")
     for part in (
         __name__,
@@ -536,16 +536,17 @@ def test_explain_of_pictures(picture_folder):
         (OURS, "ENCODED, RECODED, DECODED, AUGMENTED"),
         (OF_V1, "ENCODED, RECODED, DECODED"),
     ):
-        native, covered = (
+        native, now, covered = (
             seneca.DataLoader(folder_of_v(picture_folder, transform), cache="mine").explain().split("\n")
         )
+        assert now.startswith("now ")
         assert covered.startswith("Fingerprint: 48 files (path below the folder, size,")
         assert native == (
             "native: ImageFolder and its transform run in the native core; "
-            f"shared in the cache 'mine': {forms}"
+            f"may be shared in the cache 'mine': {forms}"
         ), "copies that are all alike are not shared"
     ours = seneca.DataLoader(folder_of_v(picture_folder, OF_V1), collate_fn=len, cache="mine").explain()
-    assert "; collate_fn and target_transform are called in this process; shared in" in ours
+    assert "; collate_fn and target_transform are called in this process; may be shared in" in ours
     init = {"collate_fn": len, "worker_init_fn": print}
     by_torch = seneca.DataLoader(folder_of_v(picture_folder, OF_V1), **init, cache="mine").explain()
     assert by_torch.split("\n")[0].endswith(

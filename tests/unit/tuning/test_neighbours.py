@@ -5,6 +5,7 @@ import os
 import secrets
 
 import pytest
+import seen_jobs
 import torch
 from engine import Process
 
@@ -14,7 +15,7 @@ from seneca.data.support import inspect_dataset
 from seneca.data.traits import MOST, REST, Traits
 from seneca.segments import find
 from seneca.tuning import neighbours
-from seneca.tuning.neighbours import MOST_JOBS, neighbours_text, publish_traits
+from seneca.tuning.neighbours import MOST_JOBS, neighbours_text, publish_traits, sharers_text
 
 
 class Sized(torch.utils.data.Dataset):
@@ -120,6 +121,30 @@ def test_both_jobs_are_named_by_explain_and_by_their_rows(folder):
         assert "(one): size differs" in said[1] and "(two): size differs" in said[0], first
         one.join()
         two.join()
+
+
+def test_who_shares_now_is_told_apart_from_what_may_be_shared(folder):
+    name, mine = f"now-{secrets.token_hex(4)}", job_key("mine")
+    assert sharers_text(name, mine, folder) == "now no other job uses that cache"
+    with Process(training, Sized(3), "one", name) as one:
+        said = one.receive().split("\n")
+        assert said[0].startswith("opaque: ") and f"may be shared in the cache '{name}'" in said[0]
+        assert said[1] == "now no other job uses that cache", "a job does not share with itself"
+        assert sharers_text(name, mine, folder) == f"now 1 other job uses it: process {one.pid} (one)"
+        with Process(training, Sized(3), "two", name) as two:
+            assert f"now 1 other job uses it: process {one.pid} (one)" in two.receive()
+            assert sharers_text(name, mine, folder).startswith("now 2 other jobs use it: process ")
+            for job in (one, two):
+                job.send("end")
+                job.receive()
+                job.join()
+
+
+def test_of_many_jobs_that_share_some_are_named(monkeypatch):
+    jobs = [seen_jobs.job(key=f"{k:016x}", pids=(k,)) for k in range(1, MOST_JOBS + 3)]
+    monkeypatch.setattr(neighbours, "find", lambda name, folder: seen_jobs.segment(*jobs))
+    text = sharers_text("demo", 1)
+    assert text == "now 4 other jobs use it: process 2, process 3, process 4, and 1 more"
 
 
 def test_it_is_logged_once(folder, caplog):

@@ -91,6 +91,18 @@ def test_a_command_line_may_hold_anything(cache, cores, monkeypatch, argv, name)
     assert work_of(cache).name == name
 
 
+@pytest.mark.parametrize("letter", ["a", "é"])
+def test_a_long_command_line_keeps_its_end(cache, cores, monkeypatch, letter):
+    """Two jobs of a sweep differ there."""
+    monkeypatch.setattr(sys, "argv", ["train.py", "--data", letter * 200, "--lr", "0.1"])
+    begin(Telemetry(cache, None), done())
+    name = work_of(cache).name
+    assert (
+        name.startswith(f"train.py --data {letter}") and " … " in name and name.endswith(f"{letter} --lr 0.1")
+    )
+    assert telemetry.NAME_BYTES - 4 <= len(name.encode()) <= telemetry.NAME_BYTES
+
+
 def test_counts_are_what_the_loader_did(cache, cores):
     loader = Telemetry(cache, "a job")
     begin(loader, done(), epoch=3)

@@ -1,6 +1,7 @@
 """``seneca ls``, ``stat``, ``rm``, ``prune`` and ``shrink``."""
 
 import contextlib
+import dataclasses
 import json
 import os
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from seneca._core.digests import Digests, mark_words
 from seneca._core.segment import KEEP_FOREVER
-from seneca._core.telemetry import publish_dataset
+from seneca._core.telemetry import publish_dataset, publish_work
 from seneca.cli.app import app
 from seneca.cli.caches import segments
 from seneca.cli.caches.segments import as_json
@@ -122,14 +123,52 @@ def test_stat_says_what_a_cache_holds(place):
         member.commit(slot)
     other.draw(0)
     text = printed("stat", name_of(place))
-    assert f"{name_of(place)}: in use" in text and "for payloads 1 MiB, of which 20 KiB are held" in text
-    assert "100 samples; split 0-0-100" in text
+    assert (
+        f"{name_of(place)}: 100 samples; in use" in text
+        and "for payloads 1 MiB, of which 20 KiB are held" in text
+    )
+    assert "are held; split 0-0-100" in text
     assert ["augmented", "5", "5%", "20", "KiB", "1", "MiB"] in [line.split() for line in text.splitlines()]
-    assert f"job {7:016x}: 1 drawing, processes {os.getpid()}" in text
     found = json.loads(printed("stat", name_of(place), "--json"))
     assert found["view"]["payloads"]["augmented"] == 5 and found["path"] == place.path
     member.close()
     other.close()
+
+
+def stat_of(monkeypatch, *jobs, **changes):
+    """What ``seneca stat`` prints of a segment made by hand."""
+    monkeypatch.setattr(segments, "find", lambda name: seen_jobs.segment(*jobs, **changes))
+    return printed("stat", "demo").splitlines()
+
+
+def test_stat_has_a_row_for_each_job(monkeypatch):
+    told = seen_jobs.work(5, 2000, prepared=700, epoch=3, pid=11), seen_jobs.work(5, 500, pid=12, rank=1)
+    trains = dataclasses.replace(seen_jobs.job(*told, key="a1"), pace=252)
+    lines = stat_of(monkeypatch, trains, seen_jobs.job(key="b2", pids=(77, 78)))
+    at = next(i for i, line in enumerate(lines) if line.startswith("job "))
+    assert [line.split() for line in lines[at : at + 3]] == [
+        ["job", "epoch", "samples", "prepared", "step", "run", "processes"],
+        ["train.py", "0", "2,500", "700", "252/s", "a1", "11", "12"],
+        ["has", "not", "begun", "b2", "77", "78"],
+    ]
+    assert lines[0] == "demo: photos, 1,000 samples; in use"
+
+
+def test_stat_names_the_job_that_a_remark_is_about(monkeypatch):
+    lines = stat_of(
+        monkeypatch,
+        seen_jobs.job(seen_jobs.work(5, name="one.py"), key="a1"),
+        seen_jobs.job(seen_jobs.work(5, name="two.py", pid=9), key="b2", compared={"decoded": 30}),
+    )
+    assert sum(line.startswith("two.py, process 9: decoded: 30 samples compared") for line in lines) == 1
+    assert not any(line.startswith("one.py, process") for line in lines)
+
+
+def test_ls_names_the_dataset(place):
+    publish_work(place.attach(7), dataclasses.asdict(seen_jobs.work(5, dataset="imagenet/train")))
+    assert line_of(place)[:3] == ["imagenet/train", "in", "use"]
+    assert f"{name_of(place)}: imagenet/train, 100 samples; in use" in printed("stat", name_of(place))
+    assert json.loads(printed("stat", name_of(place), "--json"))["view"]["dataset"] == "imagenet/train"
 
 
 def test_stat_without_a_name_shows_the_only_cache(place, monkeypatch):

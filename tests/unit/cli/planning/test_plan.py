@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -57,8 +58,35 @@ def test_a_plan_is_shown_beside_what_would_be_instead(saved):
     assert "now instead" in text
     assert "cores 4 16" in text and "jobs 1 4" in text and "storage 50 MB/s 1 GB/s" in text
     assert "memory for the cache 4.66 GiB 64 GiB" in text
-    assert "limited by step step" in text and "samples/s of all jobs 900 3,600" in text
+    assert "limited by step step" in text and "all jobs together, samples/s 900 3,600" in text
+    assert "training step, samples/s 900 900" in text
     assert "instead: The limit: the training step." in text
+
+
+def test_sentences_come_first_and_rows_have_units(saved):
+    lines = RUN.invoke(app, ["plan", "--profile", str(saved)]).stdout.splitlines()
+    assert lines[0].startswith("The limit: ")
+    table = lines[lines.index("") + 1 :]
+    assert not any(line.endswith(".") for line in table) and lines[lines.index("") - 1].endswith(".")
+    rows = {name.strip(): value for name, _, value in (line.rpartition("   ") for line in table)}
+    assert rows["training step, samples/s"] == "any" and rows["a core more adds, samples/s"] == "0"
+    assert rows["the cache is filled with"] == "4.66 GiB encoded"
+
+
+@pytest.mark.parametrize(
+    ("filled", "text"),
+    [
+        ({}, "nothing"),
+        ({"encoded": 0.0, "augmented": 200 * 2.0**20}, "200 MiB augmented"),
+        (
+            {"augmented": 2.0**30, "recoded": 3 * 2.0**30, "encoded": 2.0**20},
+            "3 GiB recoded\n1 GiB augmented",
+        ),
+    ],
+)
+def test_a_plan_says_with_what_the_cache_is_filled(filled, text):
+    best = dataclasses.replace(solve(ROUND), filled_bytes=filled)
+    assert plan._filled_text(best) == text and best.memory_bytes == sum(filled.values())
 
 
 def test_a_range_gives_a_curve(saved):
@@ -86,7 +114,7 @@ def test_what_the_page_cache_serves_is_shown(tmp_path):
     round_profile(free_memory_bytes=8_000_000_000).save(path)
     result = RUN.invoke(app, ["plan", "--profile", str(path), "--what-if", "samples=200000"])
     assert result.stdout.count("Of the reads from files the page cache serves") == 2
-    assert "samples 100,000 200,000" in words(result)
+    assert "samples of the dataset 100,000 200,000" in words(result)
 
 
 def test_cores_are_said_to_help_where_they_do(tmp_path):
@@ -140,7 +168,7 @@ def test_a_script_is_planned_as_it_is_with_torchs_own_loader(analyzed):
         1 / (1 / 900 + 7e-3)
     )
     shown = words(RUN.invoke(app, ["plan", "--profile", str(analyzed)]))
-    assert "model torch split, encoded-(recoded-)decoded-augmented - samples/s" in shown
+    assert "model torch split, encoded-(recoded-)decoded-augmented - all jobs" in shown
 
 
 def test_what_changes_a_script_is_predicted(analyzed):
@@ -175,7 +203,7 @@ def test_several_hosts(saved):
     each = plan["instead"]["samples_per_s"]
     assert plan["instead"]["samples_per_s_of_all_hosts"] == pytest.approx(4 * each)
     text = RUN.invoke(app, [*options, "hosts=4"]).stdout
-    assert "samples/s of all hosts" in text and "files that servers have room for" in text
+    assert "all hosts together, samples/s" in text and "files that servers have room for" in text
     assert "hosts" not in RUN.invoke(app, ["plan", "--profile", str(saved)]).stdout
 
 

@@ -1,5 +1,6 @@
 """``seneca metrics``, as Prometheus' own parser reads it, and the dashboard that asks for it."""
 
+import dataclasses
 import json
 import os
 import re
@@ -85,15 +86,21 @@ def test_what_a_cache_holds_is_there():
     for name, expected in {
         "seneca_cache_payload_bytes": 64 * mib,
         "seneca_cache_free_bytes": 16 * mib,
-        "seneca_cache_dataset_samples": 1000,
         "seneca_cache_jobs": 1,
         "seneca_cache_processes": 3,
     }.items():
         assert value(found, name, cache="demo") == expected, name
+    assert value(found, "seneca_cache_dataset_samples", cache="demo", dataset="photos") == 1000
     assert value(found, "seneca_cache_memory_bytes", cache="demo", owner="root") == 70 * mib
     assert value(found, "seneca_cache_form_bytes", cache="demo", form="decoded") == 16 * mib
     assert value(found, "seneca_cache_form_budget_bytes", cache="demo", form="decoded") == 32 * mib
     assert value(found, "seneca_cache_form_payloads", cache="demo", form="augmented") == 30
+
+
+def test_a_dataset_of_which_no_job_has_said_the_name_has_no_label():
+    one = segment()
+    found = read(dataclasses.replace(one, view=dataclasses.replace(one.view, dataset="")))
+    assert value(found, "seneca_cache_dataset_samples", cache="demo") == 1000
 
 
 def test_one_state_of_all_is_1():

@@ -41,7 +41,9 @@ def test_the_sentence_has_the_numbers_first():
         "2 jobs got 2,310 samples in 11 s, 210 samples/s together. Each preparation gave 2.00 deliveries. "
         "The training loops waited 25% of the time, 100% of that for decoding."
     )
-    assert sentence(recorded(jobs=1)).startswith("1 job got 1,100 samples in 11 s, 100 samples/s together.")
+    assert sentence(recorded(jobs=1)).startswith(
+        "1 job got 1,100 samples in 11 s, 100 samples/s together. The training loops waited"
+    ), "one job shares with nobody"
 
 
 def test_the_page_needs_nothing_else():
@@ -77,6 +79,12 @@ def test_charts_are_drawn_within_their_frames():
                 assert 0 <= float(x) <= 900 and 0 <= float(y) <= 230
 
 
+def test_the_dataset_of_each_cache_is_named():
+    text = written(recorded(jobs=2, caches=2))
+    assert "Cache demo0 (photos, 1,000 samples), with 64 MiB for payloads." in text
+    assert text.count('<span class="faint">demo1 (photos, 1,000 samples)</span>') == 1
+
+
 def test_names_are_text_and_no_html():
     wild = '<script>alert("1")</script> & \x1b[31m <b> {}'
     text = written(recorded(name=wild, caches=2), title="<i>title</i>")
@@ -92,7 +100,7 @@ def test_jobs_of_one_name_have_a_process_s_number():
 
 def test_each_cache_has_its_memory_and_rows_say_which():
     text = written(recorded(4, caches=2))
-    assert text.count("with 64 MiB for payloads") == 2 and text.count(">demo1<") == 2
+    assert text.count("with 64 MiB for payloads") == 2 and text.count(">demo1 (photos, 1,000 samples)<") == 2
 
 
 def test_what_was_lost_is_said():

@@ -63,9 +63,10 @@ def shown(snapshots, width=80, name=None):
 
 
 def test_a_cache_has_a_line_and_below_it_each_of_its_jobs():
-    head, cache, second, first, *legend = shown(two_jobs())
+    head, cache, dataset, second, first, *legend = shown(two_jobs())
     assert head.split() == ["job", "pid", "samples/s", "stalled", "served", "from", "epoch", "thr"]
     assert cache.split()[:3] == ["demo", "in", "use"] and "[EEEEDDDDAAAA....]" in cache
+    assert dataset == "  photos, 1,000 samples"
     assert "48 MiB of 64 MiB" in cache and cache.endswith("sharing 2.00") and len(cache) == 80
     assert second.split() == [
         "run",
@@ -86,11 +87,63 @@ def test_a_cache_has_a_line_and_below_it_each_of_its_jobs():
     assert "A augmented" in " ".join(legend)
 
 
+COMMON = "train.py --data /mnt/fast/imagenet/train --arch resnet50"
+
+
+@pytest.mark.parametrize(
+    ("names", "room", "expected"),
+    [
+        (["train.py", "eval.py"], 19, ["train.py", "eval.py"]),
+        (["train.py --lr 0.1", "train.py --lr 0.2"], 19, ["train.py --lr 0.1", "train.py --lr 0.2"]),
+        (
+            [f"{COMMON} --lr 0.1", f"{COMMON} --lr 0.2", "eval.py"],
+            19,
+            ["train.py …--lr 0.1", "train.py …--lr 0.2", "eval.py"],
+        ),
+        ([f"{COMMON} --lr 0.1", f"{COMMON} --lr 0.2"], 10, ["…--lr 0.1", "…--lr 0.2"]),
+        (
+            [f"train.py --lr {lr} --data /mnt/fast/imagenet --arch a" for lr in (0.1, 0.2)],
+            19,
+            ["train.py --lr 0.1…", "train.py --lr 0.2…"],
+        ),
+        (
+            [
+                f"{COMMON} --lr {lr} --momentum 0.9 --wd {wd} --epochs 90"
+                for lr, wd in ((1, 2), (1, 3), (2, 3))
+            ],
+            30,
+            [f"…--lr {lr} --momentum 0.9 --wd {wd}…" for lr, wd in ((1, 2), (1, 3), (2, 3))],
+        ),
+        ([COMMON, f"{COMMON} --amp"], 19, ["…--arch resnet50", "…--arch resnet50 --amp"]),
+        ([COMMON, COMMON], 19, [COMMON, COMMON]),
+        ([], 19, []),
+    ],
+)
+def test_names_that_do_not_fit_show_in_what_they_differ(names, room, expected):
+    assert top.apart(names, room) == expected
+
+
+def test_two_jobs_of_one_script_are_told_apart_at_80_columns():
+    snapshots = [
+        [segment(*(job(one, key=lr) for lr, one in works))]
+        for works in zip(
+            *([(lr, one) for one in updates(name=f"{COMMON} --lr {lr}")] for lr in ("0.1", "0.2")),
+            strict=True,
+        )
+    ]
+    lines = shown(snapshots)
+    assert [line.split()[:2] for line in lines[3:5]] == [["…--lr", "0.1"], ["…--lr", "0.2"]]
+
+
 def test_a_wide_terminal_has_room_for_names_and_causes():
-    first = shown(two_jobs(), 120)[3]
+    first = shown(two_jobs(), 120)[4]
     assert first.startswith("train.py --data /mnt") and "31% decode 24, cores 5, storage 2  " in first, (
         "what is below a percent has no room"
     )
+
+
+def test_a_job_by_itself_shares_with_nobody():
+    assert "sharing" not in shown([[segment(job(one))] for one in updates()])[1]
 
 
 def test_as_many_causes_are_named_as_have_room():
@@ -122,7 +175,7 @@ def test_no_line_is_longer_than_the_terminal(width):
     ],
 )
 def test_a_job_without_rates_says_why(running, expected):
-    assert " ".join(shown([[segment(running)]] * 2)[2].split()) == expected
+    assert " ".join(shown([[segment(running)]] * 2)[3].split()) == expected
 
 
 def test_what_cannot_be_read_is_listed_with_the_reason():
