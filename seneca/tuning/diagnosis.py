@@ -23,7 +23,7 @@ from seneca.partition import BOTTLENECK, Jobs, Profile, Split, solve
 if TYPE_CHECKING:  # it needs the native core, without which a diagnosis can be made
     from seneca.tuning.telemetry import EpochTimes
 
-__all__ = ["NOTHING_TO_SAY", "Diagnosis", "ModelInputs", "Remedy", "diagnose", "logger"]
+__all__ = ["NOTHING_TO_SAY", "WITHOUT_MODEL", "Diagnosis", "ModelInputs", "Remedy", "diagnose", "logger"]
 
 logger = logging.getLogger("seneca.epochs")  # the name that users filter by
 

@@ -28,6 +28,7 @@ from seneca.cli.analyze.stalls import (
 )
 from seneca.cli.analyze.trace import Epochs, Run
 from seneca.partition import Profile
+from seneca.tuning.diagnosis import WITHOUT_MODEL
 
 __all__ = ["Findings", "LoaderFindings", "find", "say"]
 
@@ -40,6 +41,8 @@ WAITS_FOR = {
 FORMAT = 1
 LEAST_STOLEN = 0.02  # a smaller share of the CPU time that a hypervisor takes is not reported
 SHORT_S = 1.0  # of a loop: what happens by chance in less time is a large share of it
+MOST_PARTS, LEAST_PART = 4, 0.05  # functions that are named, and the share of preparing that one has
+LEAST_LEFT = 0.001  # of the time, by the best remedy
 LEAST_LATE = 0.05  # a rank that is late in a smaller share of the steps is not reported
 
 
@@ -67,6 +70,28 @@ class LoaderFindings:
         """Whether the loop waits for an unknown reason: no batch was traced."""
         is_traced = len(self.epochs.batches) > 0 or bool(self.rates.causes)
         return self.stalls.bottleneck != "compute" and not is_traced
+
+    def helps(self, remedy: Remedy) -> str:
+        """What a remedy would change, as a sentence."""
+        now, then = self.stalls.waited, max(0.0, self.stalls.waited - remedy.removes)
+        per_s = self.rates.samples_per_s
+        cut = f"would cut the wait from {now:.0%} to {then:.0%} of this time"
+        faster = per_s / max(LEAST_LEFT, 1.0 - remedy.removes)
+        return f"{_begun(remedy.what)} {cut}: {faster:,.0f} samples/s instead of {per_s:,.0f}."
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The share of preparing that each function has, from 0 to 1, the largest first."""
+        total = sum(self.epochs.parts.values())
+        parts = sorted(self.epochs.parts.items(), key=lambda item: -item[1])
+        return {name: seconds / total for name, seconds in parts} if total else {}
+
+    def of_preparing(self) -> str:
+        """The functions that take most of preparing, as a sentence; "": not known, or it does not matter."""
+        if self.stalls.prep + self.stalls.cores < NO_MATTER or self.stalls.bottleneck == "compute":
+            return ""
+        parts = [f"{name} {share:.0%}" for name, share in self.parts.items() if share >= LEAST_PART]
+        return f"Of preparing: {', '.join(parts[:MOST_PARTS])}." if parts else ""
 
     @property
     def bottleneck(self) -> str | None:
@@ -114,11 +139,13 @@ class Findings:
             text = f"{waited:.0%} of the time the {step}{where} waits; for what was not seen."
         for name, share in self.also_waits.items():
             text += f" It also waits {share:.0%} of the time for {name}."
+        advice = "" if first.remedies else first.epochs.advice
+        if first.bottleneck == "cores":
+            advice = WITHOUT_MODEL["cores"]
+        if advice:
+            text += f" {_begun(advice)}."
         if first.remedies:
-            best = first.remedies[0]
-            text += f" {best.what[0].upper()}{best.what[1:]} would remove {best.removes:.0%}."
-        elif first.epochs.advice:
-            text += f" {first.epochs.advice[0].upper()}{first.epochs.advice[1:]}."
+            text += f" {first.helps(first.remedies[0])}"
         return text
 
     def predicted(self) -> list[str]:
@@ -155,6 +182,7 @@ class Findings:
                     "shares": dataclasses.asdict(one.stalls),
                     "samples_per_s": one.rates.samples_per_s,
                     "rates": dataclasses.asdict(one.rates),
+                    "parts": one.parts,
                     "remedies": [dataclasses.asdict(remedy) for remedy in one.remedies],
                 }
                 for one in self.loaders
@@ -214,7 +242,10 @@ def find(run: Run, cores: float, *, deep: bool = False, status: int = 0) -> Find
         profile = profile_of_run(measured, loaders[0].name)
         notes += profile.notes
     elif deep:
-        why = run.undeep or f"no loader gave the {WANTED} batches that it needs, in all epochs together"
+        why = run.undeep or (
+            f"no loader gave the {WANTED} batches that it needs, in all epochs together; "
+            "let the script run longer, or make smaller batches"
+        )
         notes.append(f"--deep measured nothing: {why}")
     nothing = "" if loaders else _why_nothing(run, status)
     also_waits: dict[str, float] = {}
@@ -248,6 +279,10 @@ def _warm(epochs: Epochs, warm_at: float) -> Epochs:
         return [part for one in parts if len(part := one[one["begin"] >= warm_at])]
 
     return dataclasses.replace(epochs, steps=later(epochs.steps), idle=later(epochs.idle))
+
+
+def _begun(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
 
 
 def _name(epochs: Epochs) -> str:
@@ -308,8 +343,10 @@ def say(found: Findings) -> None:
     if not console.is_terminal:
         console.width = 200  # a file has no edge
     console.print(f"\nseneca analyze: {printable(found.sentence())}")
-    for remedy in found.loaders[0].remedies[1:]:
-        console.print(f"  {remedy.what[0].upper()}{remedy.what[1:]} would remove {remedy.removes:.0%}.")
+    first = found.loaders[0]
+    for line in [*map(first.helps, first.remedies[1:]), first.of_preparing()]:
+        if line:
+            console.print(f"  {printable(line)}")
     table = Table(box=None, pad_edge=False)
     ranked = any(one.epochs.rank is not None for one in found.loaders)
     columns = ("loader", *(("rank",) if ranked else ()), "workers", "steps", "samples/s")

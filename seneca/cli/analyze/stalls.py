@@ -22,6 +22,7 @@ wait is for batches that take longer than the mean. It is divided as the time of
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -306,7 +307,8 @@ def remedies(rates: Rates) -> list[Remedy]:
     """Changes that would remove some of the wait, the most useful first. Empty: none is known.
 
     More workers, and files in memory, leave the wait for cores as it is. If workers wait for cores and there
-    are as many workers as cores, the cores are used up: the script has had all that it can get of them.
+    are as many workers as cores, the cores are used up: the script has had all that it can get of them. There
+    are never to be more workers than keep the cores busy, and no more at all if cores are what lacks most.
     """
     why = stalls(rates)
     if why.bottleneck == "compute":
@@ -327,13 +329,15 @@ def remedies(rates: Rates) -> list[Remedy]:
     def removes(workers: int, batch_s: float, cores: float) -> float:
         return max(0.0, as_it_is - step_s(workers, batch_s, cores)) / max(as_it_is, now)
 
+    most = rates.workers if why.bottleneck == "cores" else _most_workers(rates)
     gains = {
         workers: removes(workers, working + rates.blocked_s, cores)
-        for workers in range(rates.workers + 1, max(rates.workers, MOST_WORKERS) + 2)
+        for workers in range(rates.workers + 1, most + 1)
     }
-    fewest = min(workers for workers, gain in gains.items() if gain >= max(gains.values()) - 0.005)
+    best = max(gains.values(), default=0.0)
+    fewest = min((workers for workers, gain in gains.items() if gain >= best - 0.005), default=0)
     found = [
-        Remedy(f"{fewest} worker{'s' * (fewest > 1)} instead of {rates.workers}", gains[fewest]),
+        Remedy(f"{fewest} worker{'s' * (fewest > 1)} instead of {rates.workers}", best and gains[fewest]),
         Remedy("reading from memory instead of storage", removes(rates.workers, working, cores)),
         Remedy("twice as many cores", removes(rates.workers, rates.cpu_s + rates.blocked_s, 2 * cores)),
     ]
@@ -344,6 +348,13 @@ def remedies(rates: Rates) -> list[Remedy]:
         if one.removes >= LEAST_GAIN
     ]
     return sorted(helpful, key=lambda one: -one.removes)
+
+
+def _most_workers(rates: Rates) -> int:
+    """As many workers as keep the cores busy: one a core, and more if they wait for storage meanwhile."""
+    if rates.cpu_s * MOST_WORKERS <= rates.cores * (rates.cpu_s + rates.blocked_s):
+        return MOST_WORKERS
+    return min(MOST_WORKERS, math.ceil(rates.cores * (1.0 + rates.blocked_s / rates.cpu_s)))
 
 
 def late_ranks(ranks: dict[int, Epochs]) -> dict[int, float]:

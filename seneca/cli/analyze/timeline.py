@@ -27,13 +27,12 @@ def timeline_page(found: Findings, command: Sequence[str], when: str) -> str:
         command: The script with its arguments.
         when: When it ran and where, in words.
     """
-    remedies = "".join(
-        f"<li>{text(one.what[0].upper() + one.what[1:])} would remove {percent(one.removes)}.</li>"
-        for one in found.loaders[0].remedies[1:]
-    )
+    first = found.loaders[0]
+    more = [*map(first.helps, first.remedies[1:]), first.of_preparing()]
+    listed = "".join(f"<li>{text(one)}</li>" for one in more if one)
     parts = [
         f'<p class="sum">{text(found.sentence())}</p>',
-        f"<ul>{remedies}</ul>" if remedies else "",
+        f"<ul>{listed}</ul>" if listed else "",
         f'<p class="faint">{text(when)}</p>',
         _table(found),
     ]

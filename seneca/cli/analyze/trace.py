@@ -45,6 +45,8 @@ class Epochs:
         batches: The records of the batches, of all epochs together.
         idle: The records of how long the GPU had nothing to do, one array an epoch.
         causes: The seconds that Seneca's native path waited, by cause; None: the loader is not native.
+        parts: The CPU seconds of each function that makes batches, by its name, in the batches that were
+            timed; empty: none was.
         remedies: What would help it, by its own model, with the share that this would remove.
         advice: What helps in general, where its model cannot be asked.
         together: Whether that process is in a group with the other ranks, whose steps wait for each other.
@@ -57,6 +59,7 @@ class Epochs:
     batches: np.ndarray = field(default_factory=lambda: np.zeros(0, RECORDS))
     idle: list[np.ndarray] = field(default_factory=list)
     causes: dict[str, float] | None = None
+    parts: dict[str, float] = field(default_factory=dict)
     remedies: list[tuple[str, float]] = field(default_factory=list)
     advice: str = ""
     together: bool = True
@@ -119,7 +122,7 @@ def read_trace(folder: Path) -> Run:
     """Read the files of all processes. What a killed process has begun to write is left out."""
     events = {int(path.stem): list(_events(path)) for path in sorted(folder.glob("*.jsonl"))}
     records = {pid: _records(folder / f"{pid}.records") for pid in events}
-    for path in folder.glob("*.records"):  # a worker writes no event
+    for path in folder.glob("*.records"):  # a worker may have written no event
         records.setdefault(int(path.stem), _records(path))
     written = [event for one in events.values() for event in one]
     epochs: dict[Any, Epochs] = {}
@@ -127,7 +130,7 @@ def read_trace(folder: Path) -> Run:
         rank = next((event["rank"] for event in of_process if event["what"] == "torch"), None)
         for event in of_process:
             if event["what"] == "iterator":
-                _add(epochs, pid, rank, event, of_process=of_process, records=records)
+                _add(epochs, pid, rank, event, events=events, records=records)
     return Run(
         python=sum(event["what"] == "python" for event in written),
         torch=[event for event in written if event["what"] == "torch"],
@@ -169,7 +172,7 @@ def _add(
     rank: int | None,
     event: dict[str, Any],
     *,
-    of_process: list[dict[str, Any]],
+    events: dict[int, list[dict[str, Any]]],
     records: dict[int, np.ndarray],
 ) -> None:
     """Add what an iterator did to what the others of its loader did: those that are alike."""
@@ -177,7 +180,7 @@ def _add(
     one = epochs.setdefault((pid, *about.values()), Epochs(pid, rank, about, together=False))
     if event["rank"] is not None:
         one.rank, one.together = event["rank"], True
-    number, own = event["number"], records[pid]
+    number, own, of_process = event["number"], records[pid], events[pid]
     steps = own[own["kind"] == STEP]
     own = own[own["iterator"] == number]
     ends = [end["at"] for end in of_process if end["what"] == "end" and end["iterator"] == number]
@@ -188,6 +191,9 @@ def _add(
     for worker in event["workers"]:
         made.append(records.get(worker, np.zeros(0, RECORDS)))
     one.batches = np.concatenate([one.batches, *made])
+    for source, iterator in [(pid, number), *((worker, 0) for worker in event["workers"])]:
+        for name, seconds in _parts(events.get(source, []), iterator).items():
+            one.parts[name] = one.parts.get(name, 0.0) + seconds
     for cause in of_process:
         if cause["what"] == "causes" and cause["iterator"] == number:
             one.causes = one.causes or {}
@@ -195,6 +201,14 @@ def _add(
                 one.causes[name] = one.causes.get(name, 0.0) + seconds
             one.remedies = [(what, removes) for what, removes in cause["remedies"]]
             one.advice = cause["advice"]
+
+
+def _parts(written: list[dict[str, Any]], iterator: int) -> dict[str, float]:
+    """What a process wrote last of the functions that make an iterator's batches: sums of all batches."""
+    parts = [
+        event["parts"] for event in written if event["what"] == "parts" and event["iterator"] == iterator
+    ]
+    return parts[-1] if parts else {}
 
 
 def _pauses(steps: np.ndarray, number: int) -> list[float]:

@@ -215,8 +215,9 @@ class Datasets:
 class Hooks:
     """Takes the place of the functions of torch's loader that are timed."""
 
-    def __init__(self, trace, phases=None, datasets=None):
+    def __init__(self, trace, phases=None, datasets=None, parts=None):
         self.trace = trace
+        self.parts = parts
         self.datasets = datasets or Datasets()
         self.phases = phases
         self.thread = Thread()
@@ -293,15 +294,18 @@ class Hooks:
         return __next__
 
     def timed_fetch(self, inner):
-        monotonic, thread = time.monotonic, self.thread
+        monotonic, thread, parts = time.monotonic, self.thread, self.parts
 
         def fetch(fetcher, indices):
-            if not thread.batches.due(monotonic()):
+            now = monotonic()
+            if not thread.batches.due(now):
                 return inner(fetcher, indices)
             iterator = thread.iterator  # the dataset may have loaders of its own
+            of_parts = parts is not None and parts.due(now)
+            make = parts.fetch if of_parts else _made_by
             begin, cpu, delay, all_cpu, read = thread.read()
             try:
-                return inner(fetcher, indices)
+                return make(inner, fetcher, indices)
             finally:
                 end, cpu_2, delay_2, all_cpu_2, read_2 = thread.read()
                 others = (all_cpu_2 - all_cpu) - (cpu_2 - cpu)
@@ -310,6 +314,8 @@ class Hooks:
                     *(BATCH, iterator, samples, begin, end - begin, cpu_2 - cpu),
                     *(delay_2 - delay, read_2 - read, others),
                 )
+                if of_parts:
+                    parts.write(iterator)
 
         return fetch
 
@@ -390,6 +396,10 @@ def _none():
     return None
 
 
+def _made_by(fetch, fetcher, indices):
+    return fetch(fetcher, indices)
+
+
 def group_rank():
     """The rank in the script's process group; None: there is none. Not all launchers set RANK."""
     distributed = sys.modules.get("torch.distributed")
@@ -444,9 +454,11 @@ def begin(folder):
     """Set up the hooks in this process, and in those that it starts."""
     trace = Trace(folder)
     trace.event("python")
+    import seneca_analyze_parts
+
     phases, datasets = None, Datasets()
     if os.environ.get("SENECA_ANALYZE_DEEP"):  # the number of cores
         import seneca_analyze_deep
 
         phases = seneca_analyze_deep.Phases(trace, rank, datasets.number)
-    sys.meta_path.insert(0, Finder(Hooks(trace, phases, datasets)))
+    sys.meta_path.insert(0, Finder(Hooks(trace, phases, datasets, seneca_analyze_parts.Parts(trace))))

@@ -22,8 +22,50 @@ def waits(wait=0.3, compute=0.1, count=11, made=None, **about):
 
 def test_the_sentence_says_how_long_for_what_and_what_helps():
     assert found(waits()).sentence() == (
-        "75% of the time the training step waits: 75% for storage. 4 workers instead of 1 would remove 75%."
+        "75% of the time the training step waits: 75% for storage. 4 workers instead of 1 would cut the wait "
+        "from 75% to 0% of this time: 40 samples/s instead of 10."
     )
+
+
+def test_where_a_core_lacks_it_is_said_first_that_others_have_it():
+    busy = waits(made=batches(10, 0.1, delay=0.3))
+    sentence = found(busy).sentence()
+    assert sentence.startswith(
+        "75% of the time the training step waits: 75% for a free core. Other processes take the cores: give "
+        "this one more, or start fewer workers and threads in all."
+    )
+    assert "workers instead of" not in sentence
+    busy.advice = "something general"
+    assert "Something general" not in found(busy).sentence()
+
+
+def prepares(**parts):
+    one = waits(made=batches(10, 0.4))
+    one.parts = parts
+    return one
+
+
+def test_the_functions_that_take_most_of_preparing_are_named(capsys):
+    one = prepares(decoding=2.2, Lambda=7.1, collate_fn=0.3, Resize=0.4)
+    answer = found(one)
+    say(answer)
+    assert "\n  Of preparing: Lambda 71%, decoding 22%.\n" in capsys.readouterr().err
+    (loader,) = json.loads(answer.to_json(["python"], 0))["loaders"]
+    assert list(loader["parts"].items()) == [
+        ("Lambda", pytest.approx(0.71)),
+        ("decoding", pytest.approx(0.22)),
+        ("Resize", pytest.approx(0.04)),
+        ("collate_fn", pytest.approx(0.03)),
+    ]
+
+
+def test_functions_are_not_named_where_nobody_waits_for_them():
+    assert found(prepares()).loaders[0].of_preparing() == ""
+    quick = waits(0.001, 1.0)
+    stores = waits()
+    for one in (quick, stores):
+        one.parts = {"decoding": 1.0}
+        assert found(one).loaders[0].of_preparing() == ""
 
 
 def test_of_a_short_loop_it_is_said_how_short_it_was():
@@ -200,4 +242,10 @@ def test_senecas_advice_is_given_where_its_model_has_no_remedy():
     one.advice = "more workers (num_workers) help"
     assert found(one).sentence().endswith(" More workers (num_workers) help.")
     one.remedies = [("two more threads", 0.4)]
-    assert found(one).sentence().endswith(" Two more threads would remove 40%.")
+    assert (
+        found(one)
+        .sentence()
+        .endswith(
+            " Two more threads would cut the wait from 75% to 35% of this time: 17 samples/s instead of 10."
+        )
+    )

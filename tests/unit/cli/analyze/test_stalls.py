@@ -173,6 +173,22 @@ def test_where_the_cores_are_used_up_only_cores_help():
     assert found == {"twice as many cores": 0.5}
 
 
+def test_no_more_workers_than_cores_are_proposed_unless_they_wait_for_storage():
+    slow = {"wait_s": 0.9, "compute_s": 0.01, "cores": 2}
+    assert gains(rates(**slow, cpu_s=0.91))["2 workers instead of 1"] == pytest.approx(0.5, abs=0.01)
+    assert not any("workers" in what for what in gains(rates(**slow, cpu_s=1.82, workers=2)))
+    busy = gains(rates(**slow, cpu_s=0.5, delay_s=0.41))
+    assert set(busy) == {"2 workers instead of 1", "twice as many cores"}
+    reads = gains(rates(**slow, cpu_s=0.01, blocked_s=0.9))
+    assert set(reads) == {"reading from memory instead of storage", "49 workers instead of 1"}
+
+
+def test_where_a_core_lacks_most_no_more_workers_are_proposed():
+    assert gains(rates(wait_s=0.9, compute_s=0.01, cpu_s=0.2, delay_s=0.7, cores=2)) == {
+        "twice as many cores": pytest.approx(0.77, abs=0.01)
+    }
+
+
 def test_a_step_that_does_not_wait_needs_nothing():
     assert remedies(rates(wait_s=0.0001, cpu_s=0.009)) == []
 
