@@ -43,6 +43,7 @@ CHECKS: dict[str, Callable[[Host], Finding]] = {
     "libjpeg-turbo": pictures.libjpeg,
     "PNG and WebP": pictures.formats,
     "Pillow": pictures.pillow,
+    "torchvision": pictures.torchvision,
     "open files": process.open_files,
     "size limits": process.address_space,
     "core dumps": process.core_dumps,

@@ -1,20 +1,29 @@
-"""Checks of the libraries that decode pictures: those in the core, and Pillow."""
+"""Checks of the libraries for pictures: those in the core, Pillow and torchvision."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import re
+import subprocess
+import sys
 
 from seneca._runtime.packages import distribution_of
 from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
 from seneca.cli.checks.host import Host
 
-__all__ = ["formats", "libjpeg", "pillow"]
+__all__ = ["formats", "libjpeg", "pillow", "torchvision"]
 
 LIBRARY = re.compile(r"(/\S*/libjpeg[-.\w]*\.so[.\d]*)$", re.MULTILINE)
 SWITCH = "JSIMD_FORCENONE"  # which the library with vector code reads, and the one without does not
+
+IMPORTS = (
+    "import torch; print(torch.__version__, flush=True); import torchvision; print(torchvision.__version__)"
+)
+PATIENCE_S = 120.0  # for two imports
+BUILDS = "https://download.pytorch.org/whl"  # an index for each build of torch, named as its version ends
 
 # Debian's, of the headers.
 PACKAGES = {
@@ -89,3 +98,34 @@ def pillow(host: Host) -> Finding:
     if len(installed) > 1:
         return warning(f"{names} are installed over each other: either may break when one is updated", anew)
     return ok(names or f"{works}, installed by no package")
+
+
+def torchvision(host: Host) -> Finding:
+    """Whether torchvision, if it is installed, loads: each of its wheels is for one build of torch."""
+    if importlib.util.find_spec("torchvision") is None:
+        return ok("it is not installed, and Seneca does not need it")
+    # In a process of its own: importing both takes seconds and memory, and a wrong build may end the process.
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", IMPORTS],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+    except subprocess.TimeoutExpired:
+        return unknown(f"torch and torchvision were not imported within {PATIENCE_S:.0f} s")
+    versions = ran.stdout.split()
+    if ran.returncode == 0:
+        return ok(f"torchvision {versions[-1]} loads beside torch {versions[0]}")
+    lines = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+    why = lines[-1] if lines else f"the process ended with {ran.returncode}"
+    if not versions:
+        return problem(f"torch cannot be imported: {why}", "pip install --force-reinstall torch")
+    build = versions[0].partition("+")[2]
+    index = f" --index-url {BUILDS}/{build}" if build else ""
+    own = importlib.metadata.version("torchvision")
+    return problem(
+        f"torchvision {own} does not load beside torch {versions[0]}: {why}",
+        f"pip install --force-reinstall torch torchvision{index}  # both of one build",
+    )

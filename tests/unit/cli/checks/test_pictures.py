@@ -122,3 +122,60 @@ def test_no_pillow_is_a_problem(planted, says, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     monkeypatch.setattr(pictures, "distribution_of", lambda top: ())
     says(pictures.pillow(planted.host), "problem", "no Pillow", "pip install pillow")
+
+
+@pytest.fixture
+def wheels(tmp_path, monkeypatch):
+    """``wheels(torch, torchvision)``: packages with this code, which Python finds first."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "wheels"))
+    monkeypatch.setattr(pictures.importlib.metadata, "version", lambda name: "0.29.1")
+
+    def plant(torch, torchvision):
+        folder = tmp_path / "wheels"
+        folder.mkdir()
+        (folder / "torch.py").write_text(torch)
+        (folder / "torchvision.py").write_text(torchvision)
+
+    return plant
+
+
+def test_a_torchvision_that_loads_is_fine(planted, says, wheels):
+    wheels("__version__ = '2.14.1+cpu'", "__version__ = '0.29.1+cpu'")
+    says(pictures.torchvision(planted.host), "ok", "torchvision 0.29.1+cpu loads beside torch 2.14.1+cpu")
+
+
+@pytest.mark.parametrize(
+    ("version", "index"),
+    [
+        ("2.14.1+cpu", " --index-url https://download.pytorch.org/whl/cpu  #"),
+        ("2.14.1", "  #"),
+    ],
+)
+def test_a_torchvision_of_another_build_is_a_problem(planted, says, wheels, version, index):
+    wheels(f"__version__ = {version!r}", "raise RuntimeError('operator torchvision::nms does not exist')")
+    found = (
+        f"torchvision 0.29.1 does not load beside torch {version}: RuntimeError: operator torchvision::nms"
+    )
+    says(
+        pictures.torchvision(planted.host),
+        "problem",
+        found,
+        f"install --force-reinstall torch torchvision{index}",
+    )
+
+
+def test_a_torchvision_that_ends_the_process_is_a_problem(planted, says, wheels):
+    wheels("__version__ = '2.14.1+cpu'", "import os; os.kill(os.getpid(), 11)")
+    says(pictures.torchvision(planted.host), "problem", "the process ended with -11", "--force-reinstall")
+
+
+def test_a_torch_that_does_not_load_is_named(planted, says, wheels):
+    wheels("raise OSError('libcudart.so: cannot open')", "")
+    says(
+        pictures.torchvision(planted.host), "problem", "torch cannot be imported: OSError: libcudart", "torch"
+    )
+
+
+def test_no_torchvision_is_fine(planted, says, monkeypatch):
+    monkeypatch.setattr(pictures.importlib.util, "find_spec", lambda name: None)
+    says(pictures.torchvision(planted.host), "ok", "not installed")
