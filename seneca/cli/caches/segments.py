@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -39,6 +40,9 @@ __all__ = [
 ]
 
 
+WHOLE_NAME = 21  # columns of names that people copy: of "auto-" and 16 digits
+
+
 class BadUse(Exception):
     """A command cannot be carried out. The text names the problem and the remedy."""
 
@@ -66,8 +70,10 @@ def ls(*, as_text: bool, console: Console | None = None) -> int:
         _print_lists(console)
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold")
+    whole = min(WHOLE_NAME, max(cell_len(printable(one.name)) for one in found))
     for name in ("name", "dataset", "state"):
-        table.add_column(name, no_wrap=name == "state", overflow="fold")
+        least = whole if name == "name" else None
+        table.add_column(name, no_wrap=name == "state", overflow="fold", min_width=least)
     for name in ("memory", "held", "jobs", "samples"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
@@ -101,7 +107,8 @@ def _print_lists(console: Console) -> None:
         what = f"{len(lists):,} lists of samples" if len(lists) > 1 else "1 list of samples"
         size, used = show_bytes(sum(one.size_bytes for one in lists)), lists[0].used_at
         last = datetime.datetime.fromtimestamp(used).strftime("%Y-%m-%d %H:%M:%S")
-        text = f"\n{what} on disk ({size} in {lists[0].path.parent.parent}), used last at {last}"
+        text = f"{what} on disk ({size} in {lists[0].path.parent.parent}), used last at {last}"
+        console.print()
         console.print(printable(text), highlight=False, markup=False)
 
 

@@ -78,7 +78,8 @@ def test_what_is_no_such_file_is_needless_and_other_files_are_none(folder):
 
 
 def test_ls_says_how_many_there_are(folder):
-    assert "2 lists of samples on disk (" in printed("ls")
+    said = printed("ls")
+    assert "\n\n2 lists of samples on disk (" in said and "\ufffd" not in said
     assert "lists of samples" not in printed("ls", "--json")
 
 

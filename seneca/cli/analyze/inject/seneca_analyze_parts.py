@@ -59,8 +59,8 @@ class Timed:
     def __reduce_ex__(self, protocol):
         return _itself, (self._function,)
 
-    @property
-    def __class__(self):  # type: ignore[misc]  # isinstance() sees the function
+    @property  # type: ignore[misc]
+    def __class__(self):  # isinstance() sees the function
         return type(self._function)
 
 

@@ -171,6 +171,16 @@ def test_ls_names_the_dataset(place):
     assert json.loads(printed("stat", name_of(place), "--json"))["view"]["dataset"] == "imagenet/train"
 
 
+def test_names_can_be_copied_at_80_columns(monkeypatch):
+    name = "auto-0123456789abcdef"
+    one = seen_jobs.segment(seen_jobs.job(seen_jobs.work(dataset="x" * 60)), name=name)
+    one = dataclasses.replace(one, view=dataclasses.replace(one.view, dataset="x" * 60))
+    monkeypatch.setattr(segments, "segments", lambda: [one])
+    monkeypatch.setattr(segments, "kept_lists", lambda: [])
+    lines = RUN.invoke(app, ["ls"], env={"COLUMNS": "80"}).stdout.splitlines()
+    assert any(line.startswith(f"{name} ") for line in lines) and max(map(len, lines)) <= 80
+
+
 def test_stat_without_a_name_shows_the_only_cache(place, monkeypatch):
     place.attach(7)
     all_segments = segments.segments

@@ -68,7 +68,7 @@ def test_another_user_s_cache_is_said_to_be_theirs():
         own.attach()
         name = own.name.split("-", 2)[2]
         planted(name, owner=ANOTHER, uid=ANOTHER)
-        assert printed("stat", name, status=0).startswith(f"{name}: in use")
+        assert printed("stat", name, status=0).startswith(f"{name}: 100 samples; in use")
 
 
 @pytest.mark.whole_size(shown_by="test_another_user_s_cache_is_said_to_be_theirs")
