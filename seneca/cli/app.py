@@ -491,7 +491,10 @@ def analyze(
     ] = None,
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Measure step and loader apart after 65 steps, and end the run then."),
+        typer.Option(
+            "--deep",
+            help="Measure step and loader apart after 65 steps, predict what Seneca would give, and end the run.",
+        ),
     ] = False,
 ) -> None:
     """Run a training script, and say why its step waits.
