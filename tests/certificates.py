@@ -41,8 +41,18 @@ class Authority:
         more.write_text(f"subjectAltName={','.join(hosts)}\n" if hosts else "basicConstraints=CA:false\n")
         _openssl("req", "-new", *KEY, "-subj", f"/CN={name}", "-keyout", key, "-out", wish)
         by = ("-CA", self.file, "-CAkey", self.key, "-CAcreateserial")
-        _openssl("x509", "-req", "-in", wish, *by, "-days", str(days), "-extfile", more, "-out", certificate)
+        _openssl("x509", "-req", "-in", wish, *by, *_valid(days), "-extfile", more, "-out", certificate)
         return certificate, key
+
+
+def _valid(days: int) -> tuple[str, ...]:
+    """The options for so many days from now. From 3.5 on OpenSSL does not take a number below 0."""
+    if days >= 0:
+        return ("-days", str(days))
+    version = subprocess.run([str(OPENSSL), "version"], capture_output=True, text=True, check=True).stdout
+    if tuple(map(int, version.split()[1].split(".")[:2])) < (3, 4):
+        return ("-days", str(days))
+    return ("-not_before", "20200101000000Z", "-not_after", "20200102000000Z")
 
 
 def _openssl(*words: object) -> None:

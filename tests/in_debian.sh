@@ -39,6 +39,7 @@ exec unshare --mount --pid --fork sh -eu -s -- "$root" "$@" << 'INSIDE'
 root=$1
 shift
 mount --make-rprivate /
+mount --bind "$root" "$root" # there / is a mount point then, as in a container
 for folder in ${FOLDERS:-}; do
     mkdir -p "$root$folder"
     mount --rbind "$folder" "$root$folder"

@@ -493,7 +493,7 @@ def analyze(
         bool,
         typer.Option(
             "--deep",
-            help="Measure step and loader apart after 65 steps, predict what Seneca would give, and end the run.",
+            help="Measure step and loader apart after 65 steps, and end the run. Predict what Seneca gives.",
         ),
     ] = False,
 ) -> None:

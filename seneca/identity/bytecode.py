@@ -44,6 +44,7 @@ ADDED_TO = "+= number"
 Steps = Sequence[dis.Instruction]
 
 _LOADS_LOCAL = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME", "LOAD_FROM_DICT_OR_DEREF")
+_LOADS_CELL = ("LOAD_FAST", "LOAD_FAST_BORROW")
 _LOADS_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
 _STORES_LOCAL = ("STORE_FAST", "STORE_DEREF", "STORE_NAME")
 _LOADS_SIMPLY = (*_LOADS_LOCAL, "LOAD_GLOBAL")
@@ -56,8 +57,17 @@ MOST_ALIASES = 3  # a local variable that stands for another, and so on
 
 
 def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
-    """The instructions of a code object, each with its whole argument."""
-    return [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    """The instructions of a code object, each with its whole argument.
+
+    From Python 3.13 on the cell of a variable is loaded for an inner function as a plain local variable is.
+    Here it has its earlier name: nothing is read from the variable then.
+    """
+    cells = {*code.co_cellvars, *code.co_freevars}
+    return [
+        step._replace(opname="LOAD_CLOSURE") if step.opname in _LOADS_CELL and step.argval in cells else step
+        for step in dis.get_instructions(code)
+        if step.opname != "EXTENDED_ARG"
+    ]
 
 
 def all_codes(code: types.CodeType) -> Iterator[types.CodeType]:

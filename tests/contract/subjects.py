@@ -16,6 +16,9 @@ import seneca
 SAMPLES = 12  # of the datasets that most rows load
 PATIENCE_S = 300  # what takes so long has hung, however loaded the machine is
 
+# What CPython from 3.12 on says where a worker is forked and pytest has a thread that watches for hangs.
+FORKS_WITH_THREADS = r"This process \(pid=\d+\) is multi-threaded, use of fork\(\)"
+
 MEANT = {
     "arguments": "Seneca's own arguments, keyword-only and behind torch's.",
     "order": "With a cache and shuffle=True the order is Seneca's where a copy that another job has just "
@@ -124,9 +127,10 @@ def seeded(seed: int, function: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def torchs_warnings() -> Iterator[list[str]]:
-    """The texts of what is warned in the block, without Seneca's notices."""
+    """The texts of what is warned in the block, without Seneca's notices and CPython's of threads."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", FORKS_WITH_THREADS, DeprecationWarning)
         texts: list[str] = []
         yield texts
     texts += [str(warning.message) for warning in caught if not str(warning.message).startswith("seneca: ")]

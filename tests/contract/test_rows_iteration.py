@@ -8,7 +8,18 @@ import warnings
 
 import pytest
 import torch
-from subjects import SAMPLES, await_true, epoch, flat, gone, labels, outcomes, seeded, torchs_warnings
+from subjects import (
+    FORKS_WITH_THREADS,
+    SAMPLES,
+    await_true,
+    epoch,
+    flat,
+    gone,
+    labels,
+    outcomes,
+    seeded,
+    torchs_warnings,
+)
 from toys import Count, Failing, Made, Numbers, SizedCount, keep, pid_and_index, raise_value_error
 
 import seneca
@@ -263,6 +274,7 @@ def test_a_whole_epoch_warns_of_nothing(load, dataset, workers):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "seneca: ")
+        warnings.filterwarnings("ignore", FORKS_WITH_THREADS, DeprecationWarning)
         assert seeded(0, lambda: epoch(load(dataset, batch_size=6, num_workers=workers))) == HALVES
 
 

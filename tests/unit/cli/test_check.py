@@ -262,7 +262,8 @@ def test_where_seneca_is_off_there_is_nothing_to_check_with(picture_folder, monk
 def test_progress_is_shown_on_a_terminal_alone(picture_folder):
     arguments = [sys.executable, "-c", SCRIPT, picture_folder, "SHOW_EVERY_S=-1"]
     ours, theirs = pty.openpty()
-    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+    terminal = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=theirs, env=terminal) as process:
         os.close(theirs)
         shown = b""
         try:

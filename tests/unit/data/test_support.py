@@ -1,5 +1,6 @@
 """What is found in a dataset: its grade, the reasons, and the names under which jobs share."""
 
+import importlib.metadata
 import json
 import os
 import re
@@ -521,7 +522,7 @@ def test_explain_says_what_the_fingerprint_covers(tmp_path, monkeypatch):
     assert covered.startswith("Fingerprint: its state, the code of ")
     for part in (
         __name__,
-        f"torch=={torch.__version__}",
+        f"torch=={importlib.metadata.version('torch')}",
         "the environment variables SENECA_TEST_GAIN",
         "1 path (device",
         "the key, in place of OfFiles.lock",

@@ -42,6 +42,8 @@ CHAINS = [
     ("return self.a[i]", "self", {("a",)}),
     ("return [self.k for _ in x]", "self", {("k",)}),
     ("return lambda: self.k", "self", {("k",)}),
+    ("return lambda: (self.k, x)", "self", {("k",)}),
+    ("return lambda: lambda: (x, self.k)", "self", {("k",)}),
     ("self.k = x", "self", {()}),
     ("return x", "self", set()),
 ]

@@ -3,12 +3,14 @@
 import mmap
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from seneca._runtime.mounts import mount_of
 from seneca.identity import fingerprint
 from seneca.identity.fingerprinter import Fingerprinter
 from seneca.identity.mapped import Mappings
@@ -18,9 +20,15 @@ COUNT = 1 << 18  # numbers of 8 bytes
 
 @pytest.fixture
 def path(tmp_path):
-    np.arange(COUNT).tofile(tmp_path / "numbers")
-    torch.save(torch.arange(COUNT), tmp_path / "saved")
-    return tmp_path / "numbers"
+    """A file on a disk: one in memory counts by its content, see below."""
+    folder = tmp_path
+    if mount_of(str(tmp_path)).kind == "tmpfs":
+        folder = Path(tempfile.mkdtemp(prefix="seneca-test-", dir="/var/tmp"))
+    np.arange(COUNT).tofile(folder / "numbers")
+    torch.save(torch.arange(COUNT), folder / "saved")
+    yield folder / "numbers"
+    if folder != tmp_path:
+        shutil.rmtree(folder)
 
 
 def by_mmap(path, access):
