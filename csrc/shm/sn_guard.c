@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "sn_guard.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,20 +10,40 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST 64
+#define AT_ONCE 64
 
-static sn_guarded *_Atomic all[MOST];
+/* A mapping of somebody else's may be forgotten, and its sn_guarded freed, while the handler looks. Therefore its bounds
+ * are here. One that changes meanwhile is not the one that the handler's thread uses. */
+typedef struct {
+    sn_guarded *_Atomic guarded; /* NULL: the place is free */
+    _Atomic uint32_t changes;
+    _Atomic uintptr_t from;
+    _Atomic uint64_t bytes; /* 0 where the place is free, or about to be given out */
+} place;
+
+/* Grows and never shrinks: the handler walks it without a lock, at any time. */
+typedef struct table {
+    place places[AT_ONCE];
+    struct table *_Atomic next;
+} table;
+
+static table first;
 static atomic_flag in_handler = ATOMIC_FLAG_INIT;
 static struct sigaction before; /* who had the signal */
 static volatile sig_atomic_t is_passing_on;
 
 static sn_guarded *mapping_at(uintptr_t address)
 {
-    for (uint32_t i = 0; i < MOST; i++) {
-        sn_guarded *guarded = atomic_load(&all[i]);
-        if (guarded && address - (uintptr_t)guarded->head < guarded->bytes)
-            return guarded;
-    }
+    for (table *in = &first; in; in = atomic_load(&in->next))
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+            place *at = &in->places[i];
+            uint32_t changes = atomic_load(&at->changes);
+            uint64_t bytes = atomic_load(&at->bytes);
+            uintptr_t from = atomic_load(&at->from);
+            sn_guarded *guarded = atomic_load(&at->guarded);
+            if (address - from < bytes && atomic_load(&at->changes) == changes)
+                return guarded;
+        }
     return NULL;
 }
 
@@ -94,22 +115,56 @@ static void take_signal(void)
     sigaction(SIGBUS, &ours, NULL);
 }
 
-void sn_guard_watch(sn_guarded *guarded, sn_header *head, uint64_t bytes, int fd)
+/* The place that has this, or NULL, and has `now` from then on; NULL: there is none in this table. */
+static place *find(table *in, sn_guarded *of, sn_guarded *now)
 {
+    for (uint32_t i = 0; i < AT_ONCE; i++) {
+        sn_guarded *found = of;
+        if (atomic_compare_exchange_strong(&in->places[i].guarded, &found, now))
+            return &in->places[i];
+    }
+    return NULL;
+}
+
+/* The table behind this one, made if there is none; NULL: no memory. */
+static table *next_of(table *one)
+{
+    table *next = atomic_load(&one->next);
+
+    if (next)
+        return next;
+    table *made = calloc(1, sizeof *made);
+    if (!made || atomic_compare_exchange_strong(&one->next, &next, made))
+        return made;
+    free(made); /* another thread was first */
+    return next;
+}
+
+int sn_guard_watch(sn_guarded *guarded, sn_header *head, uint64_t bytes, int fd)
+{
+    table *next;
+    place *at;
+
     *guarded = (sn_guarded){.head = head, .bytes = bytes, .fd = fd, .whole_bytes = bytes};
     take_signal();
-    for (uint32_t i = 0; i < MOST; i++) {
-        sn_guarded *none = NULL;
-        if (atomic_compare_exchange_strong(&all[i], &none, guarded))
-            return;
-    }
+    for (table *in = &first; !(at = find(in, NULL, guarded)); in = next)
+        if (!(next = next_of(in)))
+            return -ENOMEM;
+    atomic_fetch_add(&at->changes, 1);
+    atomic_store(&at->from, (uintptr_t)head);
+    atomic_store(&at->bytes, bytes);
+    return 0;
 }
 
 void sn_guard_forget(sn_guarded *guarded)
 {
-    for (uint32_t i = 0; i < MOST; i++) {
-        sn_guarded *found = guarded;
-        if (atomic_compare_exchange_strong(&all[i], &found, NULL))
-            return;
+    for (table *in = &first; in; in = atomic_load(&in->next)) {
+        place *at = find(in, guarded, guarded);
+        if (!at)
+            continue;
+        atomic_fetch_add(&at->changes, 1);
+        atomic_store(&at->bytes, 0);
+        atomic_store(&at->guarded, NULL);
+        return;
     }
 }

@@ -7,11 +7,11 @@
  * Seneca never cuts off a segment that lives. Something else may: a script that truncates the file, a disk that fails.
  * The kernel answers the next access with SIGBUS, of which a process dies.
  *
- * Lives in   private memory: the handler of SIGBUS, and a table of the mappings of this process.
+ * Lives in   private memory: the handler of SIGBUS, and tables of the mappings of this process, as many as it has needed.
  * Callers    any thread; the handler runs on the one that met the missing page.
  * Ordering   is_cut is stored before there are zeroes in place of payloads: whoever reads it after it has used a payload
  *            knows whether that was one.
- * Fork       a child has the handler and the table, as it has the mappings.
+ * Fork       a child has the handler and the tables, as it has the mappings.
  *
  * With SENECA_SIGBUS=default no handler is set. One that is set later than a segment is mapped comes before this one.
  */
@@ -31,8 +31,9 @@ typedef struct {
     _Atomic int is_cut;
 } sn_guarded;
 
-/* From when it is mapped, until before it is unmapped and closed. More than 64 at a time are not guarded. */
-void sn_guard_watch(sn_guarded *guarded, sn_header *head, uint64_t bytes, int fd);
+/* From when it is mapped, until before it is unmapped and closed. 0, or -ENOMEM: it is not guarded. To forget one that is
+ * not guarded does nothing. */
+int sn_guard_watch(sn_guarded *guarded, sn_header *head, uint64_t bytes, int fd);
 void sn_guard_forget(sn_guarded *guarded);
 
 #endif

@@ -193,8 +193,7 @@ static int map(sn_segment *segment, uint64_t bytes)
     madvise(base, bytes, MADV_HUGEPAGE);
     segment->head = base;
     segment->bytes = bytes;
-    sn_guard_watch(&segment->guarded, base, bytes, segment->fd);
-    return 0;
+    return sn_guard_watch(&segment->guarded, base, bytes, segment->fd);
 }
 
 /* Report what the file has in all: some of the records may have been put into huge pages before. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -155,12 +156,31 @@ void world_restore(const world *w)
     lock_rows(w); /* which a copy has left */
 }
 
+/* In a pid namespace of its own a process sees 0 as its parent. */
+void world_end_with(pid_t parent)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || (getppid() != parent && getppid() != 0))
+        _exit(7);
+}
+
+pid_t world_fork(void)
+{
+    pid_t parent = getpid(), pid = fork();
+
+    CHECK(pid >= 0);
+    if (pid == 0)
+        world_end_with(parent);
+    return pid;
+}
+
 /* Not fork(), whose handlers make the child's handles unusable. */
 pid_t world_fork_survivor(void)
 {
-    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    pid_t parent = getpid(), pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 
     CHECK(pid >= 0);
+    if (pid == 0)
+        world_end_with(parent);
     return pid;
 }
 

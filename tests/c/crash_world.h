@@ -48,6 +48,10 @@ void world_close(world *w);
 void world_save(world *w);
 void world_restore(const world *w);
 
+/* fork(), of which the child ends with its parent, however that ends. Stopped processes would stay for ever. */
+pid_t world_fork(void);
+void world_end_with(pid_t parent); /* the same, in a child that was made in another way */
+
 /* A child process with the survivors' locks, as it is; the handles are good in it. */
 pid_t world_fork_survivor(void);
 
