@@ -89,7 +89,7 @@ soak: $(BUILT)           ## processes that die everywhere, for MINUTES=n, with n
 asan:                    ## test-c under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="$(ASAN)"
 
-tsan:                    ## the same under ThreadSanitizer
+tsan:                    ## the same under ThreadSanitizer; OPERATIONS=n for jobs as threads on one mapping, for so long
 	@TSAN_OPTIONS=halt_on_error=1 $(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="$(TSAN)"
 
 asan-py: $(READY)        ## the Python tests of codec, pool and loader as asan, in a copy
@@ -255,7 +255,7 @@ SECONDS ?= 30
 FUZZ_SHARED := $(filter-out tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c))
 c-fuzz: $(patsubst tests/fuzz/%.c,$(C_FOLDER)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-# Each reads its size from its environment. DEATH_SIZES are enough for each to come to everything that it tests.
+# Each reads its size from its environment, and so does test_threads, which a sanitizer can watch. DEATH_SIZES are enough for each to come to everything that it tests.
 # A line for each goes to LOG.
 DEATH_SIZES ?= PAIRS=all STATES=20000 KILLS=2000 FLIPS=1000 ERRORS=all RUNS=1000 TRIALS=10000
 SOAK_SIZES ?= PAIRS=2000 STATES=20000 KILLS=5000 FLIPS=500 ERRORS=all RUNS=5000 TRIALS=20000

@@ -144,14 +144,14 @@ _Static_assert(sizeof(sn_slot) == 64, "one cache line a slot");
 
 /* A participant: a living owner holds the OFD lock on this row's byte. */
 typedef struct {
-    /* truth */
+    /* truth. What sn_hints.h reads without the lock is atomic, for it may change meanwhile. */
     _Atomic uint32_t state;
-    uint32_t generation;
-    uint16_t kind;
+    _Atomic uint32_t generation;
+    _Atomic uint16_t kind;
     _Atomic uint16_t exchanges; /* SN_ROW_HOLDER: names the pipeline whose copies its owner last took part in; a hint.
                                  * SN_ROW_MEMBER: whether it lets copies of others take the places of its samples */
     uint32_t job;               /* its bit in uses masks */
-    uint64_t job_key;
+    _Atomic uint64_t job_key;
     uint64_t pipeline;   /* fingerprint of the AUGMENTED copies that it uses or makes; 0: none */
     uint32_t stage_need; /* granules: twice what it has in flight */
     uint32_t copy_bytes; /* the largest of these copies that it has made; 0: none yet */

@@ -12,9 +12,13 @@
 #include "sn_rebuild.h"
 #include "sn_store.h"
 
+/* What a rebuild derives. Beside it in the header and the rows lies what others write without the lock. */
 typedef struct {
-    sn_header head;
-    sn_row rows[SN_MAX_ROWS];
+    uint32_t granules_of[SN_FORMS], budget_of[SN_FORMS], granules_free;
+    uint32_t lengths[SN_LISTS];
+    struct {
+        uint32_t eligible, staged;
+    } rows[SN_MAX_ROWS];
     sn_slot *slots;
     uint64_t *eligible, *granules; /* the eligible vectors and counts of all rows that are members */
     uint32_t *blocks;
@@ -73,8 +77,17 @@ static int for_each_eligible(const sn_segment *segment, const snapshot *s,
 
 static int take_snapshot(sn_segment *segment, snapshot *s)
 {
-    s->head = *segment->head;
-    memcpy(s->rows, segment->rows, sizeof s->rows);
+    const sn_header *head = segment->head;
+
+    memcpy(s->granules_of, head->granules_of, sizeof s->granules_of);
+    memcpy(s->budget_of, head->budget_of, sizeof s->budget_of);
+    s->granules_free = head->granules_free;
+    for (uint32_t list = 0; list < SN_LISTS; list++)
+        s->lengths[list] = head->lists[list].count;
+    for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
+        s->rows[row].eligible = segment->rows[row].eligible;
+        s->rows[row].staged = segment->rows[row].staged;
+    }
     s->slots = copy_slots(segment);
     s->eligible = calloc(SN_MAX_ROWS, sn_bits_words(segment->n_stage) * 8);
     s->blocks = calloc(SN_MAX_ROWS, sn_bits_blocks(segment->n_stage) * 4);
@@ -91,14 +104,14 @@ static int take_snapshot(sn_segment *segment, snapshot *s)
     return 0;
 }
 
-static int rows_differ(const sn_segment *segment, const sn_row *kept, char *why, size_t size)
+static int rows_differ(const sn_segment *segment, const snapshot *s, char *why, size_t size)
 {
     for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
         const sn_row *made = &segment->rows[row];
         if (atomic_load(&made->state) == SN_ROW_LIVE &&
-            (kept[row].eligible != made->eligible || kept[row].staged != made->staged)) {
-            snprintf(why, size, "row %u: kept %u eligible, %u staged; rebuilt %u, %u", row, kept[row].eligible,
-                     kept[row].staged, made->eligible, made->staged);
+            (s->rows[row].eligible != made->eligible || s->rows[row].staged != made->staged)) {
+            snprintf(why, size, "row %u: kept %u eligible, %u staged; rebuilt %u, %u", row, s->rows[row].eligible,
+                     s->rows[row].staged, made->eligible, made->staged);
             return 1;
         }
     }
@@ -143,23 +156,23 @@ static int difference(const sn_segment *segment, const snapshot *s, char *why, s
             DIFFERS(strcat(what, "times in its chain"), s->linked[slot], expected);
     }
     for (int form = 0; form < SN_FORMS; form++)
-        if (s->head.budget_of[form] != now->budget_of[form])
-            DIFFERS("budget of a form", s->head.budget_of[form], now->budget_of[form]);
+        if (s->budget_of[form] != now->budget_of[form])
+            DIFFERS("budget of a form", s->budget_of[form], now->budget_of[form]);
     if (committed)
         return 0;
     for (uint32_t list = 0; list < SN_LISTS; list++)
-        if (s->head.lists[list].count != now->lists[list].count)
-            DIFFERS("length of a list", s->head.lists[list].count, now->lists[list].count);
+        if (s->lengths[list] != now->lists[list].count)
+            DIFFERS("length of a list", s->lengths[list], now->lists[list].count);
     for (int form = 0; form < SN_FORMS; form++)
-        if (s->head.granules_of[form] != now->granules_of[form])
-            DIFFERS("granules of a form", s->head.granules_of[form], now->granules_of[form]);
-    if (s->head.granules_free != now->granules_free)
-        DIFFERS("free granules", s->head.granules_free, now->granules_free);
+        if (s->granules_of[form] != now->granules_of[form])
+            DIFFERS("granules of a form", s->granules_of[form], now->granules_of[form]);
+    if (s->granules_free != now->granules_free)
+        DIFFERS("free granules", s->granules_free, now->granules_free);
     if (memcmp(s->granules, segment->granules, sn_bits_words(segment->n_granules) * 8) != 0)
         DIFFERS("granule map", 0, 1);
     if (for_each_eligible(segment, s, eligible_differ))
         DIFFERS("eligible bits or their counts", 0, 1);
-    return rows_differ(segment, s->rows, why, size);
+    return rows_differ(segment, s, why, size);
 #undef DIFFERS
 }
 

@@ -105,13 +105,13 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
         SN_CRASH_POINT(claim_seen);
         sn_want_clear(segment, row);
     }
-    record->generation++;
+    atomic_fetch_add_explicit(&record->generation, 1, memory_order_relaxed);
     SN_CRASH_POINT(claim_generation);
-    record->kind = (uint16_t)who->kind;
+    atomic_store_explicit(&record->kind, (uint16_t)who->kind, memory_order_relaxed);
     SN_CRASH_POINT(claim_kind);
     atomic_store_explicit(&record->exchanges, (uint16_t)who->exchanges, memory_order_relaxed);
     record->job = bit;
-    record->job_key = who->job_key;
+    atomic_store_explicit(&record->job_key, who->job_key, memory_order_relaxed);
     SN_CRASH_POINT(claim_job);
     record->pipeline = who->pipeline;
     record->stage_need = who->stage_need;
@@ -151,7 +151,7 @@ void sn_row_retire(sn_segment *segment, uint32_t row)
     sn_row *record = &segment->rows[row];
 
     sn_want_leave(segment, row);
-    record->kind = SN_ROW_HOLDER;
+    atomic_store_explicit(&record->kind, SN_ROW_HOLDER, memory_order_relaxed);
     SN_CRASH_POINT(retire_holder);
     record->pipeline = 0;
     record->stage_need = 0;

@@ -18,6 +18,7 @@
 #include "store/sn_join.h"
 #include "store/sn_shrink.h"
 #include "store/sn_store.h"
+#include "tsan.h"
 
 #define ROUNDS 3  /* of a worker */
 #define AT_ONCE 4 /* samples that it is given */
@@ -44,6 +45,8 @@ void guest_leave(guest *g)
     int rc = sn_leave(g->segment, g->row);
 
     CHECK(rc == 0 || rc == SN_BUSY || g->is_damaged);
+    sn_holder_free(&g->holder);
+    tsan_locks_closed();
     sn_segment_close(g->segment);
     g->segment = NULL;
 }
@@ -61,7 +64,8 @@ static void be_member(guest *g, enum player_kind kind, uint32_t steps)
     make_player(g, &p);
     player_open(&p, kind, kind == PLAYER_EXACT ? 0 : sn_rng_below(&g->rng, 4));
     while (steps-- && player_step(&p))
-        ;
+        g->steps++;
+    g->served += p.served;
     if (sn_rng_below(&g->rng, 2))
         sn_member_retire(p.member);
     player_close(&p);
@@ -95,7 +99,6 @@ static void be_worker(guest *g, enum player_kind kind)
                         .keeps = 1,
                         .recodes = 1,
                         .exact = kind == PLAYER_EXACT};
-    sn_holder holder;
     sn_worker *worker;
     player p;
 
@@ -103,9 +106,10 @@ static void be_worker(guest *g, enum player_kind kind)
     p.hands_over = 1;
     player_open(&p, kind, 0);
     uint32_t row = sn_member_row(p.member, &generation);
-    CHECK_EQUAL(sn_holder_init(&holder, g->segment), 0, "memory");
-    holder.row = g->row;
-    client.holder = &holder;
+    if (!g->holder.segment)
+        CHECK_EQUAL(sn_holder_init(&g->holder, g->segment), 0, "memory");
+    g->holder.row = g->row;
+    client.holder = &g->holder;
     CHECK_EQUAL(sn_worker_open(&client, &worker), 0, "memory");
     for (uint32_t round = 0; round < ROUNDS; round++) {
         sn_claim claims[AT_ONCE] = {{0}};
@@ -124,10 +128,10 @@ static void be_worker(guest *g, enum player_kind kind)
         }
         sn_worker_begin(worker, claimant, generation, claims, AT_ONCE, items, offers, 2);
         sn_worker_check_awaited(worker, claimant, generation, items, AT_ONCE, 1, nobody);
+        g->steps += AT_ONCE;
         finish_work(g, &p, worker, items, offers, 2);
     }
     sn_worker_close(worker);
-    sn_holder_free(&holder);
     player_close(&p);
 }
 

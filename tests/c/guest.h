@@ -17,7 +17,9 @@ typedef struct {
     uint32_t row, job;
     uint64_t seed;
     sn_rng rng;
-    int is_damaged; /* see player.h */
+    sn_holder holder;       /* of its row, for all its workers: what one could not let go of, the next one does */
+    int is_damaged;         /* see player.h */
+    uint64_t steps, served; /* of its members: steps, and samples that came from the segment */
 } guest;
 
 /* Join the segment of this name, or make it. What sn_join() answers; SN_E_GONE is tried again. */

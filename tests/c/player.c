@@ -199,6 +199,7 @@ static void prepare(player *p)
         CHECK_EQUAL(record->form, item.source, "slot %u", item.source_slot);
         CHECK_EQUAL(sn_slot_state(record), SN_SLOT_READY, "slot %u", item.source_slot);
         player_check_payload(p->segment, item.source_slot);
+        p->served++;
     }
     if (item.target_slot != SN_NONE)
         player_finish(p, item.target_slot);

@@ -49,6 +49,7 @@ typedef struct {
     uint32_t reserved[PLAYER_MOST_SLOTS]; /* by slot: the generation of what it last reserved there; 0: nothing */
     uint32_t generations[PLAYER_HAND], copy_generations[PLAYER_MOST_OFFERS]; /* of the slots that are held */
     uint32_t n_hand, n_offers, n_copies;
+    uint64_t served; /* samples that were in the segment */
 } player;
 
 /* A player of this job, whose process has this row. */
