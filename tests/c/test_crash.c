@@ -299,8 +299,7 @@ static int follow_guest(uint32_t job, uint32_t number, sn_rng *rng)
 
     CHECK(pipe2(told, O_CLOEXEC) == 0 && pipe2(tells, O_CLOEXEC) == 0);
     shared->hash = hash_all();
-    pid_t pid = fork();
-    CHECK(pid >= 0);
+    pid_t pid = world_fork();
     if (pid == 0) {
         close(told[1]);
         close(tells[0]);

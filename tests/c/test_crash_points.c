@@ -100,9 +100,8 @@ static void act(enum scenario scenario, uint32_t job)
 /* Answers as world_wait(). `point` n_points: it lives. */
 static int run(enum scenario scenario, uint32_t job, uint32_t point, uint32_t visit)
 {
-    pid_t pid = fork();
+    pid_t pid = world_fork();
 
-    CHECK(pid >= 0);
     if (pid == 0) {
         alarm(30);
         if (point < n_points)
@@ -140,7 +139,7 @@ static void recover_founded(void)
 static void recover(enum scenario scenario, const char *after)
 {
     int is_guest = scenario < FOUNDERS;
-    pid_t pid = is_guest ? world_fork_survivor() : fork();
+    pid_t pid = is_guest ? world_fork_survivor() : world_fork();
 
     recoveries++;
     if (pid == 0) {

@@ -346,8 +346,7 @@ static int run_in_child(const scenario *one, enum failing_kind kind, uint32_t n,
     if (one->leaves)
         leave_one_kept();
     memset(said, 0, sizeof *said);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
+    pid_t pid = world_fork();
     if (pid == 0) {
         alarm(HANGS_AFTER_S);
         run(one, kind, n, times, error);

@@ -139,10 +139,12 @@ static answer ask(const process *p, char command)
 /* Not fork(): it has no namespaces. Its handlers close what the child has of the observer. */
 static pid_t fork_apart(void)
 {
-    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
+    pid_t parent = getpid(), pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
 
-    if (pid == 0)
+    if (pid == 0) {
+        world_end_with(parent);
         close(observer.segment->fd);
+    }
     return pid;
 }
 
@@ -151,12 +153,11 @@ static void come(process *p, uint32_t job, int is_apart)
     int ends[2];
 
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-    pid_t pid = is_apart ? fork_apart() : fork();
+    pid_t pid = is_apart ? fork_apart() : world_fork();
     if (pid < 0 && is_apart) { /* it is not allowed */
         is_apart = 0;
-        pid = fork();
+        pid = world_fork();
     }
-    CHECK(pid >= 0);
     if (pid == 0) {
         for (uint32_t i = 0; i < PLACES; i++)
             if (places[i].pid)

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,12 +84,9 @@ static int have_small_shm(uint64_t bytes)
 
 static pid_t begin(void (*work)(uint32_t number), uint32_t number)
 {
-    pid_t parent = getpid(), pid = fork();
+    pid_t pid = world_fork();
 
-    CHECK(pid >= 0);
     if (pid == 0) {
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
-            _exit(7);
         work(number);
         _exit(0);
     }
