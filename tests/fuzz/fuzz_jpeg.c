@@ -5,15 +5,7 @@
 #include "check.h"
 #include "exif.h"
 
-void fuzz_begin(void)
-{
-    picture_begin();
-}
-
-void fuzz_one(const uint8_t *bytes, size_t length)
-{
-    picture_one(bytes, length);
-}
+PICTURE_TARGET
 
 /* With a segment behind the first marker. */
 static picture_file with_segment(picture_file file, const char *name, size_t name_length, picture_file contents)

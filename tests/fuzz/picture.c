@@ -55,3 +55,11 @@ void picture_one(const uint8_t *bytes, size_t length)
         recode(plan, file);
     picture_free(&file);
 }
+
+picture_file picture_seed(uint32_t number, sn_rng *rng,
+                          picture_file (*make)(uint32_t height, uint32_t width, sn_rng *rng))
+{
+    uint8_t header = (uint8_t)(number % 4 ? IS_MENDED | number : number);
+
+    return fuzz_with_header(&header, 1, make(1 + sn_rng_below(rng, 16), 1 + sn_rng_below(rng, 16), rng));
+}

@@ -8,8 +8,23 @@
 
 #include "fuzz.h"
 
-/* fuzz_begin() and fuzz_one() of these targets. */
 void picture_begin(void);
 void picture_one(const uint8_t *bytes, size_t length);
+
+/* A small picture by a function of formats.h, with a plan; most of them are mended after they were damaged. */
+picture_file picture_seed(uint32_t number, sn_rng *rng,
+                          picture_file (*make)(uint32_t height, uint32_t width, sn_rng *rng));
+
+/* What these targets have in common: a program has one of each name. */
+#define PICTURE_TARGET                                                                                                 \
+    void fuzz_begin(void)                                                                                              \
+    {                                                                                                                  \
+        picture_begin();                                                                                               \
+    }                                                                                                                  \
+                                                                                                                       \
+    void fuzz_one(const uint8_t *bytes, size_t length)                                                                 \
+    {                                                                                                                  \
+        picture_one(bytes, length);                                                                                    \
+    }
 
 #endif
