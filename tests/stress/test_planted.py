@@ -6,9 +6,12 @@ Each bug is one replaced piece of text. The core is compiled with it in a copy, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,18 +23,23 @@ pytestmark = pytest.mark.skipif(
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 100
+FLAGS = {"test-c": "-O2", "tsan": "$(TSAN)"}
 TRIES = 3  # each with another seed: some bugs need a certain place or moment
 
 
 @dataclass(frozen=True)
 class Bug:
-    """``old`` occurs once in ``file`` of csrc/; ``test`` fails where it is ``new``."""
+    """``old`` occurs once in ``file`` of csrc/; ``test`` fails where it is ``new``.
+
+    ``flavour`` is a target of the Makefile that says how the test is built.
+    """
 
     name: str
     file: str
     old: str
     new: str
     test: str
+    flavour: str = "test-c"
 
 
 STATE = "atomic_store_explicit(&record->state, SN_SLOT_EMPTY, memory_order_release);\n"
@@ -319,6 +327,21 @@ BUGS = [
         "    extern int kill(int, int);\n    return !kill(segment->rows[row].pid, 0);\n",
         "test_liveness",
     ),
+    Bug(
+        "a table of mappings that does not grow",
+        "shm/sn_guard.c",
+        "        if (!(next = next_of(in)))\n            return -ENOMEM;\n",
+        "        if (!(next = NULL))\n            return 0;\n",
+        "test_guard",
+    ),
+    Bug(
+        "READY without an order",
+        "slots/sn_slots.h",
+        ".state, SN_SLOT_READY, memory_order_release)",
+        ".state, SN_SLOT_READY, memory_order_relaxed)",
+        "test_threads",
+        "tsan",
+    ),
 ]
 
 
@@ -329,43 +352,64 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, folder / name)
     for name in ("Makefile", "setup.py", "pyproject.toml"):
         shutil.copy2(ROOT / name, folder / name)
-    if (ROOT / "build/test-c").is_dir():
-        shutil.copytree(ROOT / "build/test-c", folder / "build/test-c")
-    for test in sorted({bug.test for bug in BUGS}):
-        build(folder, test)
+    for flavour in FLAGS:
+        if (ROOT / "build" / flavour).is_dir():
+            shutil.copytree(ROOT / "build" / flavour, folder / "build" / flavour)
+    for test, flavour in sorted({(bug.test, bug.flavour) for bug in BUGS}):
+        build(folder, test, flavour)
     return folder
 
 
-def build(folder: Path, test: str) -> None:
+def build(folder: Path, test: str, flavour: str) -> None:
     command = [
         "make",
         "--no-print-directory",
-        "FLAVOUR=test-c",
-        "C_FLAGS=-O2",
+        f"FLAVOUR={flavour}",
+        f"C_FLAGS={FLAGS[flavour]}",
         "C_WARNINGS=",
-        f"build/test-c/{test}",
+        f"build/{flavour}/{test}",
     ]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 
-def fails(folder: Path, test: str) -> bool:
-    environment = {**os.environ, "KILLS": "1500", "FLIPS": "300"}
-    for seed in range(1, TRIES + 1):
-        program = subprocess.Popen(
-            [folder / "build/test-c" / test, str(seed)],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            if program.wait(LIMIT_S) != 0:
-                return True
-        except subprocess.TimeoutExpired:
-            program.kill()
-            program.wait()
-            return True
-    return False
+def fails(program: Path) -> bool:
+    sizes = {"KILLS": "1500", "FLIPS": "300", "TSAN_OPTIONS": "halt_on_error=1"}
+    return any(end_of(program, seed, sizes) != 0 for seed in range(1, TRIES + 1))
+
+
+def end_of(program: Path, seed: int, sizes: dict[str, str]) -> int:
+    """The status with which a test ends; what it leaves is taken away, however it ends."""
+    test = subprocess.Popen(
+        [program, str(seed)],
+        env={**os.environ, **sizes},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return test.wait(LIMIT_S)
+        return -signal.SIGKILL
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(test.pid, signal.SIGKILL)
+        test.wait()
+        for left in Path("/dev/shm").glob(f"test-of-seneca-*-{test.pid}-*"):
+            left.unlink()
+
+
+def test_what_a_test_has_begun_ends_with_it(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    script = tmp_path / "test"
+    script.write_text(f"#!/bin/sh\nsh -c 'kill -STOP $$' &\necho $! > {begun}\nexit 3\n")
+    script.chmod(0o700)
+    assert end_of(script, 1, {}) == 3
+    ended = Path(f"/proc/{int(begun.read_text())}/stat")
+    for _ in range(1000):
+        if not ended.exists() or ended.read_text().rpartition(")")[2].split()[0] in "ZX":
+            return
+        time.sleep(0.01)
+    pytest.fail("a process that was stopped is left")
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
@@ -375,7 +419,7 @@ def test_a_planted_bug_is_found(copy: Path, bug: Bug) -> None:
     assert sound.count(bug.old) == 1
     path.write_text(sound.replace(bug.old, bug.new))
     try:
-        build(copy, bug.test)
-        assert fails(copy, bug.test), f"{bug.test} passes"
+        build(copy, bug.test, bug.flavour)
+        assert fails(copy / "build" / bug.flavour / bug.test), f"{bug.test} passes"
     finally:
         path.write_text(sound)
