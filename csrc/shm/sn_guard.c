@@ -22,19 +22,19 @@ typedef struct {
 } place;
 
 /* Grows and never shrinks: the handler walks it without a lock, at any time. */
-typedef struct table {
+typedef struct guard_table {
     place places[AT_ONCE];
-    struct table *_Atomic next;
-} table;
+    struct guard_table *_Atomic next;
+} guard_table;
 
-static table first;
+static guard_table first;
 static atomic_flag in_handler = ATOMIC_FLAG_INIT;
 static struct sigaction before; /* who had the signal */
 static volatile sig_atomic_t is_passing_on;
 
 static sn_guarded *mapping_at(uintptr_t address)
 {
-    for (table *in = &first; in; in = atomic_load(&in->next))
+    for (guard_table *in = &first; in; in = atomic_load(&in->next))
         for (uint32_t i = 0; i < AT_ONCE; i++) {
             place *at = &in->places[i];
             uint32_t changes = atomic_load(&at->changes);
@@ -116,7 +116,7 @@ static void take_signal(void)
 }
 
 /* The place that has this, or NULL, and has `now` from then on; NULL: there is none in this table. */
-static place *find(table *in, sn_guarded *of, sn_guarded *now)
+static place *find(guard_table *in, sn_guarded *of, sn_guarded *now)
 {
     for (uint32_t i = 0; i < AT_ONCE; i++) {
         sn_guarded *found = of;
@@ -127,13 +127,13 @@ static place *find(table *in, sn_guarded *of, sn_guarded *now)
 }
 
 /* The table behind this one, made if there is none; NULL: no memory. */
-static table *next_of(table *one)
+static guard_table *next_of(guard_table *one)
 {
-    table *next = atomic_load(&one->next);
+    guard_table *next = atomic_load(&one->next);
 
     if (next)
         return next;
-    table *made = calloc(1, sizeof *made);
+    guard_table *made = calloc(1, sizeof *made);
     if (!made || atomic_compare_exchange_strong(&one->next, &next, made))
         return made;
     free(made); /* another thread was first */
@@ -142,12 +142,12 @@ static table *next_of(table *one)
 
 int sn_guard_watch(sn_guarded *guarded, sn_header *head, uint64_t bytes, int fd)
 {
-    table *next;
+    guard_table *next;
     place *at;
 
     *guarded = (sn_guarded){.head = head, .bytes = bytes, .fd = fd, .whole_bytes = bytes};
     take_signal();
-    for (table *in = &first; !(at = find(in, NULL, guarded)); in = next)
+    for (guard_table *in = &first; !(at = find(in, NULL, guarded)); in = next)
         if (!(next = next_of(in)))
             return -ENOMEM;
     atomic_fetch_add(&at->changes, 1);
@@ -158,7 +158,7 @@ int sn_guard_watch(sn_guarded *guarded, sn_header *head, uint64_t bytes, int fd)
 
 void sn_guard_forget(sn_guarded *guarded)
 {
-    for (table *in = &first; in; in = atomic_load(&in->next)) {
+    for (guard_table *in = &first; in; in = atomic_load(&in->next)) {
         place *at = find(in, guarded, guarded);
         if (!at)
             continue;

@@ -79,10 +79,8 @@ int sn_lock_enter(sn_segment *segment, int deadline_ms)
 
 void sn_lock_leave(sn_segment *segment)
 {
-    if (atomic_load(&segment->forked))
-        return;
     atomic_thread_fence(memory_order_seq_cst);
-    flock(segment->fd, LOCK_UN);
+    flock(segment->fd, LOCK_UN); /* in a forked child, whose descriptor is closed, of nothing */
     pthread_mutex_unlock(&segment->mutex);
 }
 
