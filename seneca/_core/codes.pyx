@@ -25,7 +25,7 @@ _SEGMENT_ERRORS = {
     SN_E_MISMATCH: (errors.SegmentMismatchError, "it holds another dataset"),
     SN_E_OWNER: (errors.SegmentOwnerError, "it belongs to another user, or others may open it"),
     SN_E_FORKED: (errors.SegmentError, "this handle belongs to the parent process; attach again"),
-    SN_E_CLOSED: (errors.SegmentError, "it was closed"),
+    SN_E_CLOSED: (errors.SegmentError, "it was closed; attach again"),
     SN_E_RECORDS: (errors.SegmentError, _NO_ROOM),
     SN_E_MAPPING: (errors.SegmentError, _NO_ADDRESSES),
 }

@@ -60,6 +60,16 @@ GIVE_UP_AFTER_S = 3.0  # without any progress of the process that holds the lock
 # What the user has to mend if it comes before the first epoch. A job that runs goes on without the cache.
 MISTAKES = (errors.SegmentMismatchError, errors.SegmentFolderError)
 
+# The core says what is wrong. What to do about it depends on how one came to the segment: here by a name.
+REMEDIES: dict[type[errors.SegmentError], str] = {
+    errors.NotASegmentError: "choose another cache name, or remove the file if nothing else uses it",
+    errors.SegmentVersionError: "run all jobs of the host with one version, or choose another cache name",
+    errors.SegmentCorruptError: "end the jobs that use it, and the next job makes another",
+    errors.SegmentMismatchError: "give each dataset a cache name of its own",
+    errors.TooManyMembersError: "use fewer workers, or give some jobs another cache name",
+    errors.TooManyJobsError: "give further jobs another cache name",
+}
+
 
 class SampleCache:
     """A process's membership in a shared cache. Make one with :meth:`create`, :meth:`attach` or :meth:`join`.
@@ -462,7 +472,8 @@ def _open(
         except errors.SegmentOwnerError as error:
             raise refused(path) or error from None
         except errors.SegmentError as error:
-            raise type(error)(f"the cache {name!r} ({path}): {error}") from None
+            remedy = f"; {REMEDIES[type(error)]}" if type(error) in REMEDIES else ""
+            raise type(error)(f"the cache {name!r} ({path}): {error}{remedy}") from None
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise no_space(folder, samples, payload_bytes) from None

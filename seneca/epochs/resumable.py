@@ -97,7 +97,10 @@ class Resumable(ABC):
             )
         count = self._count()
         if state["n_samples"] != count:
-            raise StateError(f"the state is of {state['n_samples']} samples, but the dataset has {count}")
+            raise StateError(
+                f"the state is of {state['n_samples']} samples, but the dataset has {count}; give the loader "
+                "the dataset of the run that saved it"
+            )
         if state.get("dataset") is not None:
             identity = self._identity()
             if identity is not None and identity != state["dataset"]:

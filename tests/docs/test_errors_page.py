@@ -53,6 +53,12 @@ def test_the_page_has_a_heading_for(name):
     assert name in headings()
 
 
+@pytest.mark.parametrize("name", sorted({*errors.__all__} - {"SenecaError"}))
+def test_the_table_of_classes_says_when_and_what_to_do(name):
+    row = rf"^\| \[`{name}`\]\(#{name.lower()}\) \| .{{10,}} \| .{{10,}} \|$"
+    assert len(re.findall(row, PAGE.read_text(), re.MULTILINE)) == 1
+
+
 def test_the_page_names_no_error_that_does_not_exist():
     named = {code for code in pages.code_in_text(PAGE) if re.fullmatch(r"[A-Z]\w+Error", code)}
     assert {name for name in named if not hasattr(builtins, name)} <= {*errors.__all__}
