@@ -268,3 +268,46 @@ def test_a_code_of_a_picture_is_an_error_with_the_codecs_message(name):
     error = picture_error(CODES[name], "what the codec says")
     assert isinstance(error, (errors.DecodeError, errors.PlanError)) and str(error) == "what the codec says"
     assert type(error) in PROVOKED
+
+
+def test_a_cache_that_is_closed_or_the_parents_says_what_to_do(place):
+    cache = place.make()
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            cache.stats()
+        except errors.SegmentError as error:
+            os.write(writes, str(error).encode())
+        os._exit(0)
+    os.close(writes)
+    os.waitpid(child, 0)
+    with open(reads) as said:
+        assert said.read() == "this handle belongs to the parent process; attach again"
+    cache.close()
+    with pytest.raises(errors.SegmentError, match="it was closed; attach again"):
+        cache.stats()
+
+
+def test_a_cache_that_was_given_up_says_why_in_the_words_of_the_page():
+    said = why_private(CODES["SN_E_ABANDONED"])
+    assert said.startswith("the cache was given up, because three processes died")
+    assert said.endswith("jobs that start now make another")
+
+
+# Where a code is provoked that has no class of its own, and no test above.
+ELSEWHERE = {
+    "SN_E_RECORDS": ("tests/faults/test_shared_memory.py", "no room is left for the records of one more"),
+    "SN_E_MAPPING": ("tests/unit/test_loader_lifetime.py", "no address space.*ulimit -v"),
+    "SN_E_GONE": ("tests/unit/_core/test_segment.py", "pytest.raises(Unlinked)"),
+    "SN_E_ABANDONED": ("tests/c/records.c", "SN_E_ABANDONED"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CODES.keys() - PICTURES))
+def test_a_code_of_the_segment_is_provoked_by_some_test(name):
+    if name in ELSEWHERE:
+        file, text = ELSEWHERE[name]
+        assert text in (ROOT / file).read_text()
+    elif name not in ("SN_E_FORKED", "SN_E_CLOSED"):
+        assert type(segment_error(CODES[name])) in PROVOKED
