@@ -27,11 +27,31 @@ class Stats(dict[str, Any]):
     def _repr_html_(self) -> str:
         return table_html(_rows(self))
 
+    def scalars(self, prefix: str = "seneca/") -> dict[str, float]:
+        """All numbers, each by one name, as TensorBoard, W&B and MLflow take them.
+
+        Args:
+            prefix: What all names begin with.
+
+        Example:
+            >>> Stats(served={"storage": 1000}, stall_s=2.5).scalars()
+            {'seneca/served/storage': 1000, 'seneca/stall_s': 2.5}
+        """
+        return dict(_numbers(self, prefix))
+
 
 def table_html(rows: Iterable[tuple[str, str]]) -> str:
     """A table of two columns, for a notebook."""
     lines = (f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows)
     return f"<table>{''.join(lines)}</table>"
+
+
+def _numbers(counts: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
+    for name, value in counts.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{prefix}{name}/")
+        elif isinstance(value, (int, float)):
+            yield f"{prefix}{name}", value
 
 
 def _rows(counts: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, str]]:

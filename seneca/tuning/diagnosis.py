@@ -137,6 +137,20 @@ class Diagnosis:
             then = self.advice or "by the model, no resource alone would remove it"
         return f"{of}: {why}. {then[0].upper()}{then[1:]}."
 
+    def scalars(self, prefix: str = "seneca/") -> dict[str, float]:
+        """``waited``, and each cause as ``waited_for/storage``: shares from 0 to 1, as loggers take them.
+
+        Args:
+            prefix: What all names begin with.
+
+        Returns:
+            The shares; none if it is not known how long the training loop waits.
+        """
+        if self.waited is None:
+            return {}
+        causes = {f"{prefix}waited_for/{cause}": share for cause, share in self.causes.items()}
+        return {f"{prefix}waited": self.waited, **causes}
+
 
 def diagnose(times: EpochTimes, known: ModelInputs | None) -> Diagnosis:
     """Say why the training loop waited, and what would remove the wait.

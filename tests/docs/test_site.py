@@ -42,6 +42,17 @@ def test_every_entry_is_a_page():
     assert len(set(entries)) == len(entries)
 
 
+def test_the_list_for_coding_assistants_leads_to_pages_and_names_what_there_is():
+    text = (DOCS / "site" / "llms.txt").read_text()
+    linked = re.findall(r"\]\(docs/([\w-]+)\.html\)", text)
+    assert linked and [name for name in linked if name not in in_order()] == []
+    assert text.count("](") == len(linked)
+    of_seneca = re.findall(r"\bseneca\.(\w+)", text)
+    assert of_seneca and [name for name in of_seneca if not hasattr(seneca, name)] == []
+    of_loaders = re.findall(r"\bloader\.(\w+)\(", text)
+    assert of_loaders and [name for name in of_loaders if not hasattr(seneca.DataLoader, name)] == []
+
+
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
 def test_a_picture_is_shown_and_says_what_it_shows(picture):
     shown = [page for page in DOCS.glob("*.md") if f"pictures/{picture.name}" in pages.links(page)]

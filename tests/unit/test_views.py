@@ -39,6 +39,14 @@ def test_counters_are_a_dict_that_prints_what_is_not_zero():
     assert str(Stats()) == "nothing is counted yet"
 
 
+def test_counters_are_scalars_by_one_name_each():
+    stats = Stats(
+        served={"storage": 7}, cache={"bytes": {"decoded": 3}, "changes": [1], "split": "0-1"}, stall_s=0.5
+    )
+    assert stats.scalars("") == {"served/storage": 7, "cache/bytes/decoded": 3, "stall_s": 0.5}
+    assert set(stats.scalars()) == {f"seneca/{name}" for name in stats.scalars("")}
+
+
 def test_a_notebook_shows_names_as_they_are():
     assert Stats({"server": {"redis://<a>": 3}})._repr_html_() == (
         "<table><tr><th>server</th><td>redis://&lt;a&gt; 3</td></tr></table>"

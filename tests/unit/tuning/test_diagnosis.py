@@ -25,6 +25,12 @@ def test_a_wait_is_a_share_of_the_epoch_by_cause():
     found = diagnose(times(decode=20.0, storage=8.0, cores=3.0, item=0.0), None)
     assert found.waited == pytest.approx(0.31)
     assert list(found.causes.items()) == [("decode", 0.2), ("storage", 0.08), ("cores", 0.03)]
+    assert found.scalars() == {
+        "seneca/waited": found.waited,
+        "seneca/waited_for/decode": 0.2,
+        "seneca/waited_for/storage": 0.08,
+        "seneca/waited_for/cores": 0.03,
+    }
     assert str(found).startswith(
         "epoch 3 waited 31% of 100.0 s: 20% for decoding, 8% for storage, 3% for a free core. More workers"
     )
@@ -43,7 +49,7 @@ def test_where_nobody_waits_the_step_is_the_limit():
 @pytest.mark.parametrize("nothing", [times(), times(seconds=0.0, decode=1.0)])
 def test_what_is_not_known_is_not_guessed(nothing):
     found = diagnose(nothing, inputs())
-    assert found.waited is None and "not known" in str(found)
+    assert found.waited is None and "not known" in str(found) and found.scalars() == {}
 
 
 @pytest.mark.parametrize(
