@@ -255,8 +255,8 @@ SECONDS ?= 30
 FUZZ_SHARED := $(filter-out tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c))
 c-fuzz: $(patsubst tests/fuzz/%.c,$(C_FOLDER)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-# Each reads its size from its environment, and so does test_threads, which a sanitizer can watch. DEATH_SIZES are enough for each to come to everything that it tests.
-# A line for each goes to LOG.
+# Each reads its size from its environment, and so does test_threads, which a sanitizer can watch. DEATH_SIZES are enough
+# for each to come to everything that it tests. A line for each goes to LOG.
 DEATH_SIZES ?= PAIRS=all STATES=20000 KILLS=2000 FLIPS=1000 ERRORS=all RUNS=1000 TRIALS=10000
 SOAK_SIZES ?= PAIRS=2000 STATES=20000 KILLS=5000 FLIPS=500 ERRORS=all RUNS=5000 TRIALS=20000
 COVERAGE_SIZES ?= PAIRS=300 STATES=1500 KILLS=200 FLIPS=200 ERRORS=all RUNS=100 TRIALS=500

@@ -172,13 +172,13 @@ def _jobs_table(view: View) -> Table:
     for name in ("run", "processes"):
         table.add_column(name, overflow="fold")
     for job in view.jobs:
-        told = bool(job.work)
+        has_begun = bool(job.work)
         epochs = {work.epoch for work in job.work}
         table.add_row(
             Text(printable(_name_of(job))),
             f"{min(epochs)}" if epochs and job.iterators else "",
-            f"{sum(work.delivered for work in job.work):,}" if told else "",
-            f"{sum(work.prepared for work in job.work):,}" if told else "",
+            f"{sum(work.delivered for work in job.work):,}" if has_begun else "",
+            f"{sum(work.prepared for work in job.work):,}" if has_begun else "",
             "" if job.pace is None else f"{job.pace:,}/s",
             job.key,
             " ".join(map(str, job.pids)),
