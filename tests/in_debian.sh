@@ -31,7 +31,7 @@ fi
 rm -rf "$root/seneca"
 mkdir -p "$root/seneca"
 git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --create | tar -C "$root/seneca" --extract
-for file in /etc/resolv.conf /etc/pip.conf /etc/xdg/pip /etc/ssl/certs/ca-certificates.crt; do
+for file in /etc/hosts /etc/resolv.conf /etc/pip.conf /etc/xdg/pip /etc/ssl/certs/ca-certificates.crt; do
     [ ! -e "$file" ] || { mkdir -p "$root${file%/*}"; cp -RT "$file" "$root$file"; }
 done
 

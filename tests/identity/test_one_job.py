@@ -535,5 +535,5 @@ def test_a_handle_that_each_worker_opens_is_reported_once_and_by_explain():
     with pytest.warns(seneca.SenecaWarning, match="its attributes changed while items were made") as warned:
         for _ in range(3):
             assert sorted(int(value) for batch in loader for value in batch) == list(range(12))
-    assert len(warned) == 1
+    assert sum(issubclass(one.category, seneca.SenecaWarning) for one in warned) == 1
     assert loader.explain().startswith("not shared: LazyHandle is no longer shared")

@@ -150,11 +150,11 @@ def test_a_write_into_a_file_in_memory_counts():
 
 @pytest.mark.small(2)
 @pytest.mark.parametrize("kind", ["r", "r+", "c", "from_numpy"])
-def test_a_file_that_was_replaced_is_what_was_mapped(path, kind, tmp_path):
+def test_a_file_that_was_replaced_is_what_was_mapped(path, kind):
     """The path leads to another file then. The process goes on with the old one."""
-    shutil.copy(path, tmp_path / "copy")
+    copy = shutil.copy(path, path.parent / "copy")
     old = MAPPED[kind](path)
-    os.replace(tmp_path / "copy", path)
+    os.replace(copy, path)
     Path(f"{path} (deleted)").write_bytes(bytes(8 * COUNT))  # as the kernel calls the old file now
     new = MAPPED[kind](path)
     old_file, new_file = fingerprint(old), fingerprint(new)

@@ -265,6 +265,7 @@ def test_a_script_shows_its_slow_function(tmp_path, workers):
 
 def test_a_loader_gives_what_it_gave(monkeypatch):
     monkeypatch.setattr(parts_module, "EVERY_S", 0.0)
+    monkeypatch.setattr(parts_module, "RARER", 0.0)
     plain = [batch.tolist() for batch in DataLoader(Rows(Compose([Adds(2)])), 4)]
     parts, inner = Parts(Events()), _MapDatasetFetcher.fetch
 
