@@ -235,7 +235,11 @@ def _keep_at_the_end() -> None:
             if sys.modules.get(name) is module:
                 del sys.modules[name]
 
+    # What is registered last runs first: multiprocessing needs the modules when it ends its children.
+    exit_of_multiprocessing = multiprocessing.util._exit_function
+    atexit.unregister(exit_of_multiprocessing)
     atexit.register(leave)
+    atexit.register(exit_of_multiprocessing)
     libc = ctypes.CDLL(None)
     libc.on_exit(libc._exit, None)
 

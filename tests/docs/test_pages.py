@@ -51,7 +51,17 @@ NOT_RUN = {
 }
 FIRST = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
 """Of which the small size runs all that is run at all."""
-FRAMEWORKS = {"accelerate", "lightning", "timm", "transformers"}
+FRAMEWORKS = {
+    "accelerate",
+    "lightning",
+    "mlflow",
+    "monai",
+    "optuna",
+    "tensorboard",
+    "timm",
+    "transformers",
+    "wandb",
+}
 """Blocks that import one of these are run by tests/frameworks/test_frameworks_page.py."""
 
 OTHER_PAGES = [
@@ -97,13 +107,13 @@ def pages_with(language, first):
 
 
 def imports_of(text):
-    """The top-level modules that a block of Python imports."""
+    """The top-level modules that a block of Python imports; ``tensorboard`` for torch's part of it."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add(node.module.split(".")[0])
+            found.add(node.module.removeprefix("torch.utils.").split(".")[0])
     return found
 
 

