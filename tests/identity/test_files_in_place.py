@@ -223,7 +223,6 @@ def test_a_cache_made_by_hand_is_begun_again_at_its_size(tmp_path):
         for epoch in range(5):
             if epoch == 2:
                 change(dataset, changed)
-            before = loader.stats()["read_bytes"]
             assert levels(loader) == (AS_IT_WAS if epoch < 2 else with_new(changed)), epoch
         assert loader._session.cache is not cache
         assert loader.stats()["cache"]["payload_bytes"] == 4 << 20
