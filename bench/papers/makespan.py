@@ -83,7 +83,7 @@ def in_setting(setup: Setup, size: Size) -> tuple[list[Row], list[Goal]]:
     found = {name: sweep(setup, size, name, arrivals) for name in names}
     rows = [
         Row(f"makespan, {of}", "the last job has arrived", arrivals[-1], "s", PEER),
-        *(Row(f"makespan, {of}", "the least", least, "s", PEER) for least in least_s(setup.storage, size)),
+        Row(f"makespan, {of}", "the least", least_s(setup.storage, size), "s", PEER),
     ]
     for measure, value, unit in (
         ("makespan", "makespan", "s"),
@@ -111,16 +111,17 @@ def in_setting(setup: Setup, size: Size) -> tuple[list[Row], list[Goal]]:
     return rows, goals
 
 
-def least_s(storage: Storage, size: Size) -> list[float]:
+def least_s(storage: Storage, size: Size) -> float:
     """The makespan if jobs need no CPU, share each read with those beside them, and all memory is in use.
 
-    Empty: it is not known what storage gives.
+    If it is not known what storage gives, only the arrivals count.
     """
+    arrived = arrivals_of(size)[-1]
     if storage.bytes_per_s is None:
-        return []
+        return arrived
     in_turn = size.jobs * size.epochs / size.at_once - 1  # readings of the files, after the first
     readings = 1 + (1 - size.memory) * in_turn
-    return [max(arrivals_of(size)[-1], readings * storage.files_bytes / storage.bytes_per_s)]
+    return max(arrived, readings * storage.files_bytes / storage.bytes_per_s)
 
 
 def arrivals_of(size: Size) -> list[float]:

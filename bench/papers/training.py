@@ -2,9 +2,8 @@
 
 A job imports what its loader needs, says ``started``, and waits. It opens its loader, says ``ready``, and
 waits. It goes through its first epochs, in which caches fill, says ``filled``, and waits. Then it runs
-epochs, or for some seconds, and says what it saw. The clock is the
-host's monotonic one, so that times of several jobs compare. Seneca's jobs check that no sample comes twice in
-an epoch.
+epochs, or for some seconds, and says what it saw. The clock is the host's monotonic one, so that times of
+several jobs compare. Seneca's jobs check that no sample comes twice in an epoch.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ OPENERS: dict[str, Callable[..., Opened]] = {
 }
 MODULES = {
     "seneca": ("torch", "seneca.loader", "seneca.transforms"),
-    "torch": ("torch", "torch.utils.data"),
+    "torch": ("torch.utils.data",),
     "dali": ("torch", "nvidia.dali.plugin.pytorch"),
 }
 
@@ -129,7 +128,7 @@ def train(voice: Voice, number: int, training: Training) -> dict[str, Any]:
 
 
 def import_modules(loader: str) -> None:
-    """Import what this loader would import once it is opened."""
+    """Import most of what this loader needs: opening it then takes little time."""
     for module in MODULES[loader.removeprefix("sound-")]:
         importlib.import_module(module)
     if loader == "torch":

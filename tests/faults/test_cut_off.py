@@ -92,9 +92,7 @@ def test_without_the_handler_it_is_a_bus_error(pictures, name):
     )  # fmt: skip
     job.communicate()
     assert job.returncode == -signal.SIGBUS
-    with contextlib.suppress(
-        FileNotFoundError
-    ):  # a job of another test may have removed it, because it is dead
+    with contextlib.suppress(FileNotFoundError):  # a job of another test may have removed what is of the dead
         SampleCache.remove(name)
 
 

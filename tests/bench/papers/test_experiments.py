@@ -76,11 +76,11 @@ def test_a_sweep_takes_at_least_what_storage_needs_or_the_last_job_s_arrival():
     storage = Storage.__new__(Storage)
     storage.files_bytes = 100
     size = makespan.Size(jobs=4, at_once=2, epochs=3, memory=0.6, mean_arrival_s=0.01)
-    assert makespan.least_s(storage, size) == []
+    assert makespan.least_s(storage, size) == makespan.arrivals_of(size)[-1]
     storage.bytes_per_s = 10
-    assert makespan.least_s(storage, size) == [pytest.approx(10 * (1 + 5 * 0.4))]
+    assert makespan.least_s(storage, size) == pytest.approx(10 * (1 + 5 * 0.4))
     late = replace(size, mean_arrival_s=100.0)
-    assert makespan.least_s(storage, late) == [makespan.arrivals_of(late)[-1]]
+    assert makespan.least_s(storage, late) == makespan.arrivals_of(late)[-1]
 
 
 @pytest.mark.whole_size(shown_by="test_the_pace_that_is_predicted_is_seneca_s_by_torch_s")

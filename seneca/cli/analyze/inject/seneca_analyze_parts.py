@@ -24,7 +24,7 @@ CONTAINERS = (
     "__getitem__",
     "__iter__",
     "__len__",
-)  # what has these is left alone: Python asks its type for them
+)  # Python asks a type for these: such a thing is left alone
 
 
 class Timed:
