@@ -6,19 +6,23 @@ than a tenth of a step after the fastest's.
 
 Two settings. Batches of 6 ask storage for all that it gives beside what memory holds: a rank then waits for
 storage in most steps, whatever loads. Batches of 4 leave storage a third of its time.
+
+Ranks that load nothing are late too, by what they need to wake up after they have met. They are "the least".
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jobs import Voice, started
 
-from papers.result import PAPER, Goal, Result, Row
+from papers.result import PAPER, PEER, Goal, Result, Row
 from papers.setup import NAMES, SEED, Setup, whose
 from papers.training import Training, all_say, opened_in_its_groups
 
@@ -81,6 +85,8 @@ def in_setting(setup: Setup, size: Size) -> tuple[list[Row], list[Goal]]:
     rows += [
         Row(measure, NAMES[name], imbalanced(each, size), "%", whose(name)) for name, each in found.items()
     ]
+    least = imbalanced(ranks(setup, size, "seneca", loads=False), size)
+    rows.append(Row(measure, "the least", least, "%", PEER))
     rates = {name: rate(each, size) for name, each in found.items()}
     rows += [
         Row(f"samples/s of all ranks, {of}", NAMES[name], value, "samples/s", whose(name))
@@ -96,8 +102,14 @@ def in_setting(setup: Setup, size: Size) -> tuple[list[Row], list[Goal]]:
     return rows, goals
 
 
-def ranks(setup: Setup, size: Size, name: str) -> list[list[tuple[float, float]]]:
-    """Of each rank the iterations that count: when it began to wait for a batch, and when it had it."""
+def ranks(setup: Setup, size: Size, name: str, *, loads: bool = True) -> list[list[tuple[float, float]]]:
+    """Of each rank the iterations that count: when it began to wait for a batch, and when it had it.
+
+    Args:
+        setup, size: As of the experiment.
+        name: The loader.
+        loads: Whether the ranks take its batches. If not, they only meet.
+    """
     with setup.on_slow_storage(name, size.cached) as training:
         of_ranks = [
             training(
@@ -110,13 +122,15 @@ def ranks(setup: Setup, size: Size, name: str) -> list[list[tuple[float, float]]
             for rank in range(size.ranks)
         ]
         port = free_port()
-        works = [(one_rank, (training, port)) for training in of_ranks]
+        works = [(one_rank, (training, port, loads)) for training in of_ranks]
         with started(works, python=setup.python_of(name)) as jobs:
             all_say(jobs, "ready")
             return [job.hear("done") for job in jobs]
 
 
-def one_rank(voice: Voice, number: int, training: Training, port: int) -> list[tuple[float, float]]:
+def one_rank(
+    voice: Voice, number: int, training: Training, port: int, loads: bool
+) -> list[tuple[float, float]]:
     """The process of a rank."""
     import torch.distributed
 
@@ -128,7 +142,9 @@ def one_rank(voice: Voice, number: int, training: Training, port: int) -> list[t
         "WORLD_SIZE": str(count),
     }
     torch.distributed.init_process_group("gloo")
-    opened = opened_in_its_groups(0, training)  # one job: the same seed on all ranks
+    given: Iterator[Any] = itertools.repeat(None)
+    if loads:
+        given = opened_in_its_groups(0, training).batches  # one job: the same seed on all ranks
     voice.say("ready")
     voice.wait()
     batches = training.samples // (training.setup.batch * count)
@@ -136,7 +152,7 @@ def one_rank(voice: Voice, number: int, training: Training, port: int) -> list[t
     for epoch in range(training.epochs):
         for _ in range(batches):
             began = time.monotonic()
-            next(opened.batches)
+            next(given)
             if epoch > 0:
                 seen.append((began, time.monotonic()))
             time.sleep(training.step_s)

@@ -28,7 +28,7 @@ class Size:
 
     jobs: Sequence[int] = (1, 2, 4, 6)
     step_s: float = 0.1  # of equal jobs
-    epochs: int = 1
+    epochs: int = 2
     fastest_s: float = 0.04
     speeds: Sequence[float] = (1, 1.6, 2.5, 4, 6)  # steps, by the fastest job's
     seconds: float = 10.0

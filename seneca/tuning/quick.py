@@ -22,7 +22,9 @@ __all__ = ["quick"]
 
 STORAGE_S, WORK_S = 0.2, 0.2  # at most; but each reader reads one file, and each thread prepares one picture
 READERS = (1, 4)
-MOST_FILES = 8  # for each number of readers, and for each thread
+# For each number of readers. Less would say nothing of storage that gives some megabytes at once after a pause.
+MOST_FILES = 64
+MOST_PICTURES = 8  # for each thread
 # So many threads keep any memory busy if they copy at once. Together they copy more than a cache holds.
 MOST_AT_MEMORY = 8
 
@@ -43,12 +45,12 @@ def quick(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None, cache
     began = time.perf_counter()
     if len(files) == 0:
         raise FileNotFoundError(f"no pictures in {files.root}")
-    pieces = random.Random(len(files)).sample(files.pieces(), min(64, len(files)))
+    pieces = random.Random(len(files)).sample(files.pieces(), min(2 * MOST_FILES, len(files)))
     n_cores = host.cores()
     threads = min(n_cores, len(pieces))
     rates = read_storage(pieces, STORAGE_S, readers=READERS, most_files=MOST_FILES)
     # The work begins with the files that were just read: they are in the page cache.
-    work = work_through(pieces[: MOST_FILES * threads], pipeline, max_pixels, threads=threads, seconds=WORK_S)
+    work = work_through(pieces[: MOST_PICTURES * threads], pipeline, max_pixels, threads=threads, seconds=WORK_S)
     if not work.encoded:
         raise DecodeError(f"none of {work.damaged} pictures could be decoded", pieces[-1].path)
     return profile_by(

@@ -127,7 +127,8 @@ def _bytes_per_s(done: list[tuple[float, float, int]], began: float, readers: in
     unsettled = began + UNSETTLED * (ended - began)
     # The clock starts as a read ends. Else a part of its bytes would count that came before.
     settled = min(when for when, _, _ in done if when > unsettled)
-    if len(done) <= 4 * readers or settled == ended:
+    # Storage that is held back gives in bursts. One of them says nothing without the pause before it.
+    if len(done) <= 4 * readers or ended - settled < (ended - began) / 2:
         settled = began
     return sum(got for when, _, got in done if when > settled) / (ended - settled)
 

@@ -92,6 +92,13 @@ def test_a_rate_counts_no_bytes_that_came_before_its_clock_started(began):
     assert storage._bytes_per_s(done, began, readers=1) == pytest.approx(5000)
 
 
+def test_a_burst_counts_with_the_pause_before_it():
+    """Storage that is held back to 4 MB each 0.1 s: at once, then nothing, then at once."""
+    first = [(0.0003 * number, 0.0003, 100_000) for number in range(1, 41)]
+    second = [(0.1 + 0.0003 * number, 0.0003, 100_000) for number in range(1, 5)]
+    assert storage._bytes_per_s(first + second, 0.0, readers=4) == pytest.approx(44e5 / 0.1012)
+
+
 def test_few_reads_all_count():
     assert storage._bytes_per_s([(1.0, 1.0, 500), (2.0, 1.0, 700)], 0.0, readers=2) == 600
     one_late = [(0.1, 0.1, 100)] * 5 + [(2.0, 2.0, 700)]
