@@ -191,7 +191,8 @@ class SplitController:
             began, before, fetched_before = self._last
             more = now - began, before, done, fetched - fetched_before
             self._recent, self._ever = self._recent.plus(*more), self._ever.plus(*more)
-            self._pace = self._recent.pace
+            if self._recent.delivered:  # else this interval has just begun, and says nothing of the step
+                self._pace = self._recent.pace
         self._last = None if ended else (now, done, fetched)
         if due:
             self._stepped_at = now

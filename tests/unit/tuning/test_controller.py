@@ -243,6 +243,16 @@ def test_a_pause_between_epochs_is_not_the_training_step_s(clock, to_the_end):
         clock.now += 40.0  # a validation
 
 
+def test_a_job_that_has_got_no_sample_yet_has_no_pace(clock):
+    """Others would take it for one that takes a sample a second, and choose a split for that."""
+    cache = Cache()
+    loader = Loader(cache, clock)
+    loader.adapter.begin(loader.progress, ONE)
+    clock.now += 0.01  # the loop has asked for its first batch
+    loader.adapter.tick(loader.progress)
+    assert cache.row[3] == adapt.ANY_PACE
+
+
 def test_the_pace_of_epochs_that_are_shorter_than_a_step_is_known(clock):
     cache = Cache()
     loader = Loader(cache, clock)
