@@ -22,7 +22,7 @@ __all__ = ["quick"]
 
 STORAGE_S, WORK_S = 0.2, 0.2  # at most; but each reader reads one file, and each thread prepares one picture
 READERS = (1, 4)
-# For each number of readers. Less would say nothing of storage that gives some megabytes at once after a pause.
+# For each number of readers. Fewer say nothing of storage that gives some megabytes at once after a pause.
 MOST_FILES = 64
 MOST_PICTURES = 8  # for each thread
 # So many threads keep any memory busy if they copy at once. Together they copy more than a cache holds.
@@ -50,7 +50,9 @@ def quick(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None, cache
     threads = min(n_cores, len(pieces))
     rates = read_storage(pieces, STORAGE_S, readers=READERS, most_files=MOST_FILES)
     # The work begins with the files that were just read: they are in the page cache.
-    work = work_through(pieces[: MOST_PICTURES * threads], pipeline, max_pixels, threads=threads, seconds=WORK_S)
+    work = work_through(
+        pieces[: MOST_PICTURES * threads], pipeline, max_pixels, threads=threads, seconds=WORK_S
+    )
     if not work.encoded:
         raise DecodeError(f"none of {work.damaged} pictures could be decoded", pieces[-1].path)
     return profile_by(
