@@ -1,6 +1,6 @@
 """A quick measurement of a host and a dataset, for a loader whose cache has no profile.
 
-It measures with a handful of files what :func:`seneca.profile` measures with hundreds.
+It measures in tenths of a second what :func:`seneca.profile` measures in 15 s.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_AT_MEMORY = 8
 
 
 def quick(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None, cache_bytes: int) -> Profile:
-    """Make a profile with a handful of files, in well under a second.
+    """Make a profile in well under a second. It reads at most 128 files for storage.
 
     Args:
         files: The pictures.

@@ -8,8 +8,9 @@ import seneca
 from seneca import transforms as T
 from seneca.data.files import files_of
 from seneca.transforms._pipeline import compile_transform
-from seneca.tuning import host, work
+from seneca.tuning import host, storage, work
 from seneca.tuning import profile as measure
+from seneca.tuning import quick as quick_module
 from seneca.tuning.quick import quick
 
 
@@ -55,3 +56,16 @@ def test_both_looks_say_the_same_of_what_they_both_know(picture_folder):
     for stage in (*work.STAGES, *work.RECODED_STAGES):
         assert getattr(quickly, stage).all_s > 0
     assert 0 < quickly.measured_samples <= 48
+
+
+def test_storage_is_asked_for_more_than_it_gives_at_once(picture_folder, monkeypatch):
+    """Some storage gives megabytes at once after a pause: 16 photographs would say nothing of it."""
+    read = []
+    monkeypatch.setattr(storage, "_read_whole", lambda piece, buffer: read.append(piece.path) or 100_000)
+    monkeypatch.setattr(quick_module, "STORAGE_S", 60.0)
+    first = sorted((picture_folder / "class_0").glob("*.jpg"))[0]
+    for number in range(150):
+        (picture_folder / "class_0" / f"more-{number}.jpg").write_bytes(first.read_bytes())
+    files = files_of(seneca.ImageFolder(picture_folder, T.Compose([T.RandomCrop(32)])))
+    quick(files, compile_transform(T.Compose([T.RandomCrop(32)])), None, 1 << 20)
+    assert len(read) == len(set(read)) == 128
